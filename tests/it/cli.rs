@@ -23,7 +23,7 @@ use crate::support::{
     programs::{self, trunkline},
 };
 
-/// What a command did.
+/// The outcome of a command.
 #[derive(Debug)]
 struct Ran {
     code: i32,

@@ -51,7 +51,7 @@ async fn asked(world: &World) -> (String, Value) {
     (id, approval)
 }
 
-/// What the model was told that the server heard.
+/// The answer of the server as the model was told it.
 async fn heard(world: &World, id: &str) -> String {
     world.idle_after(id, 1).await;
     world.last_request().await["messages"].to_string()

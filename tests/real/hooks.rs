@@ -7,7 +7,7 @@ use crate::{
     world::{World, bash, text},
 };
 
-/// Who answers the hooks of a test.
+/// The party that answers the hooks of a test.
 enum Target {
     Client(Box<Ws>),
     Webhook(Box<Server>),
@@ -75,7 +75,7 @@ pub(crate) fn decision(decision: &str, with: Value) -> Value {
     json!({ "hookSpecificOutput": output })
 }
 
-/// What the model was told.
+/// The words that the model was told.
 async fn told(world: &World) -> String {
     world.last_request().await["messages"].to_string()
 }

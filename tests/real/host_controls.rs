@@ -245,13 +245,13 @@ async fn what_the_cli_refuses_is_a_conflict_in_its_words() {
         assert_eq!(refused.problem(409), "control_refused", "{request}");
     }
     assert_eq!(world.rest.session(&id).await["permission_mode"], "default");
-    // That nothing can be given back is no error when it was only asked.
+    // A dry run that finds nothing to give back is no error.
     let ask = json!({ "subtype": "rewind_files", "user_message_id": fresh_id(), "dry_run": true });
     let dry: RewindFilesPayload = typed(&world, &id, ask).await;
     assert_eq!(dry.can_rewind, Some(false));
 }
 
-/// Of its files the CLI lets a host change few keys, and says which it does not.
+/// The CLI lets a host change few keys of its files, and says which it does not.
 #[tokio::test]
 async fn settings_of_files_and_directories_of_the_workspace_are_written() {
     let world = World::start().await;
@@ -465,7 +465,7 @@ async fn what_the_cli_offers_is_known_at_rest_and_after_a_restart() {
     world.daemon.start().await;
     world.rest = world.daemon.rest();
     assert_eq!(all(&world).await, seq);
-    // What a plug-in brought is known from the answer to its loading.
+    // The answer to its loading tells what a plug-in brought.
     world.resume(&id).await;
     control(&world, &id, json!({ "subtype": "reload_plugins" })).await;
     let commands = get(&world, &id, "commands").await;

@@ -106,7 +106,7 @@ async fn an_interrupt_withdraws_all_that_was_asked_at_once() {
         states.push(text(&world.approval(&id, approval).await, "state"));
     }
     assert_eq!(states, ["withdrawn", "allowed", "withdrawn"]);
-    // What comes later changes nothing.
+    // A later answer changes nothing.
     let mut client = world.daemon.attach(&id, None).await;
     for (approval, code) in
         approvals

@@ -14,7 +14,7 @@ use crate::{
 
 const TOOL: &str = "mcp__calc__add";
 
-/// What a server answers to a request; nothing to a notification, and to the call of a tool.
+/// A server's answer to a request; nothing to a notification, and to the call of a tool.
 fn stock_answer(message: &Value) -> Option<Value> {
     let result = match message["method"].as_str()? {
         "initialize" => json!({

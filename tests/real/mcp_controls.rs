@@ -9,7 +9,7 @@ use crate::{
     world::{MCP_SERVER, World, text},
 };
 
-/// What a client may ask of the MCP servers without the model.
+/// The requests about MCP servers that a client may send without the model.
 #[tokio::test]
 async fn what_a_server_offers_is_called_and_read() {
     let world = World::start().await;

@@ -280,7 +280,7 @@ async fn a_directory_that_an_answer_adds_is_open_from_then_on() {
         .await;
     assert!(world.last_request().await.to_string().contains("three"));
     assert_eq!(asked(&world, &id).await, 1);
-    // What the CLI itself suggests for a command that writes there.
+    // The CLI's own suggestion for a command that writes there.
     let touch = format!("touch {}", world.daemon.work_dir("third").join("made").display());
     world.prompt(&id, json!([bash(&touch), { "text": "made" }])).await;
     let approval = world.rest.pending_approval(&id).await;
@@ -345,8 +345,8 @@ async fn rules_can_be_replaced_and_directories_closed() {
     world.idle_after(&id, 8).await;
 }
 
-/// What the CLI would refuse or drop without a word is refused first, and the request stays open; a `null` where it wants a
-/// member left out is made good.
+/// An answer that the CLI would refuse or drop without a word is refused first, and the request stays open; a `null` where
+/// it wants a member left out is made good.
 #[tokio::test]
 async fn an_answer_is_such_that_the_cli_takes_it() {
     let world = World::start().await;

@@ -98,7 +98,7 @@ async fn one_question(world: &World) -> (String, Value) {
     (id, approval)
 }
 
-/// What the model is told last.
+/// The words that the model was told last.
 async fn told(world: &World, id: &str) -> String {
     world.idle_after(id, 1).await;
     let request = world.last_request().await;

@@ -188,7 +188,7 @@ async fn a_cleared_conversation_has_a_new_id_in_the_same_session() {
         "empty head"
     );
     assert!(!world.last_request().await.to_string().contains("a secret word"));
-    // What was said before stays in the session's own history, and its cost in the sum.
+    // The earlier messages stay in the session's own history, and their cost in the sum.
     let messages = world.messages(&id).await;
     assert!(messages.iter().any(|message| said(message) == "a secret word"));
     let view = world.idle_after(&id, 3).await;

@@ -53,7 +53,7 @@ async fn a_rule_allows_one_command_and_denies_another_and_a_person_is_asked_for_
     by.reverse();
     assert_eq!(by, ["rule:make", "rule:here", "rule:no-rm"]);
 
-    // What only begins like it is asked for.
+    // A command that only begins like it is asked for.
     world
         .prompt(
             &id,

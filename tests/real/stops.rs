@@ -11,7 +11,7 @@ use crate::{
     world::{World, bash, endless, marked, marker, pid, text},
 };
 
-/// What every stop leaves: a stopped session, no process, one run that ended as asked.
+/// The state after every stop: a stopped session, no process, one run that ended as asked.
 async fn stopped(world: &World, id: &str, process: i32) -> Value {
     let view = world.stop(id).await;
     assert_eq!(view["state"], "stopped");

@@ -164,7 +164,7 @@ async fn pending(world: &World, id: &str, count: usize) -> Vec<Value> {
     .await
 }
 
-/// What the model was told about a call.
+/// The words that the model was told about a call.
 async fn told_about(world: &World, call: &str) -> String {
     let request = world.last_request().await;
     let messages = request["messages"].as_array().unwrap();

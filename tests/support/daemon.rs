@@ -30,7 +30,7 @@ const STOP_LIMIT: Duration = Duration::from_secs(30);
 /// Longest time for processes of sessions to vanish after the daemon's end.
 const LEFTOVER_LIMIT: Duration = Duration::from_secs(10);
 
-/// What to start, and how.
+/// The program to start, and how.
 #[derive(Debug)]
 pub(crate) struct TestDaemonBuilder {
     claude: Option<PathBuf>,
@@ -166,8 +166,8 @@ impl TestDaemon {
             fake: None,
             home_files: Vec::new(),
             args: Vec::new(),
-            // What a death leaves is looked at; tests of restarts say how many they want.
-            // Turns that never end are common; tests of the shutdown say how long they are waited for.
+            // Most tests look at the leftovers of a death; tests of restarts say how many they want. Turns that never
+            // end are common; tests of the shutdown say how long they are waited for.
             env: vec![
                 ("TRUNKLINE_RESTART_MAX_RESTARTS".into(), "0".into()),
                 ("TRUNKLINE_STOP_FINISH_TURNS_MS".into(), "0".into()),
@@ -234,7 +234,7 @@ impl TestDaemon {
             .unwrap()
     }
 
-    /// What the daemon wrote to its standard error over all its lives.
+    /// The daemon's standard error over all its lives.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.path.join("daemon.log")).unwrap_or_default()
     }

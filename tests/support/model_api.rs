@@ -76,7 +76,8 @@ impl ModelApi {
         assert_eq!(status, StatusCode::OK, "nothing came to the gate {gate}");
     }
 
-    /// What the API was asked, oldest first (bounded). Each has `n`, `path`, `model`, `session`, `step`, `status`, `messages`, …
+    /// The requests to the API, oldest first (bounded). Each has `n`, `path`, `model`, `session`, `step`, `status`, `messages`,
+    /// …
     pub(crate) async fn requests(&self) -> Vec<Value> {
         let mut log = self.get("/control/requests").await;
         match log["requests"].take() {

@@ -13,7 +13,7 @@ use trunkline::outbound::WebUrl;
 
 use super::wait::PATIENCE;
 
-/// Listens on a port of its own. What it has open is closed when it is dropped.
+/// Listens on a port of its own. Its open connections are closed when it is dropped.
 pub(crate) struct Server {
     base: String,
     arrived: mpsc::Receiver<Exchange>,

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use source::{Source, root, sources};
 
-/// Who may import whom. `docs/ARCHITECTURE.md` explains why. A module that is not here must be added with a reason.
+/// The table of who may import whom. `docs/ARCHITECTURE.md` explains why. A module that is not here must be added with
+/// a reason.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("ndjson", &[]),

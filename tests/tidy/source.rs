@@ -16,7 +16,7 @@ pub(crate) fn root() -> PathBuf {
 pub(crate) struct Source {
     /// Its path in the repository.
     pub(crate) path: String,
-    /// What is in it.
+    /// Its content.
     pub(crate) text: String,
 }
 
@@ -104,7 +104,7 @@ impl Source {
                 None => used.extend(name_at(rest)),
             }
         }
-        // What begins with a capital letter is a type or a macro of the root.
+        // A name that begins with a capital letter is a type or a macro of the root.
         used.retain(|name| name.starts_with(|c: char| c.is_ascii_lowercase()));
         used
     }

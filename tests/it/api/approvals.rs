@@ -23,7 +23,7 @@ async fn waiting(daemon: &TestDaemon, rest: &Rest, name: &str) -> (String, Strin
     (id, approval)
 }
 
-/// What the CLI got as answers, byte for byte.
+/// The answers that the CLI got, byte for byte.
 async fn answers(rest: &Rest, id: &str) -> Vec<Value> {
     let records = rest.events(id, 0).await;
     let answers = records

@@ -49,7 +49,7 @@ async fn every_documented_operation_is_served() {
         ids.values().all(|count| *count == 1),
         "an operation id is used twice: {ids:?}"
     );
-    // What is promised by the document that is committed is what runs.
+    // The committed document is the one that the daemon serves.
     let committed =
         std::fs::read_to_string(crate::support::programs::repository("openapi/trunkline.json")).unwrap();
     let served = rest.get("/openapi.json").await.expect(200);

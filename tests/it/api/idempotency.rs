@@ -463,7 +463,7 @@ async fn every_post_of_the_contract_takes_a_key() {
     let daemon = TestDaemon::with_fake().start().await;
     let rest = daemon.rest();
     let mut posts = posts(&rest).await;
-    // What ends or needs a running process comes last.
+    // Requests that end or need a running process come last.
     posts.sort_by_key(|operation| match operation.id.as_str() {
         "decide_approval" => 0,
         "restart_session" => 2,

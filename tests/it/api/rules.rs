@@ -54,7 +54,7 @@ async fn rules_are_listed_added_replaced_and_removed() {
     assert_eq!(gone.problem(404), "rule_not_found");
     assert_eq!(ids(&rest, &id).await, ["a", "b"]);
 
-    // What is read can be written back.
+    // The list that was read can be written back.
     let list = rest.get(&rules).await.expect(200);
     assert_eq!(rest.put(&rules, list.clone()).await.expect(200), list);
     let full = json!({ "items": [

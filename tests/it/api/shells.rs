@@ -45,7 +45,7 @@ fn matches(rules: &Rules, line: &str) -> bool {
         .is_some()
 }
 
-/// What the line really ran: the words of each program, and whether it made a file.
+/// The result of running the line: the words of each program, and whether it made a file.
 fn ran(shell: &str, line: &str) -> (Vec<Vec<String>>, bool) {
     let dir = tempfile::tempdir().unwrap();
     let (bin, work, log) = (

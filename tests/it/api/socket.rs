@@ -298,7 +298,7 @@ async fn a_bad_line_gets_an_error_and_never_reaches_the_cli() {
             "{line}: {error:#}"
         );
     }
-    // What says nothing says nothing.
+    // An empty line and a keep-alive have no effect.
     for quiet in ["", "\r\n", "\n\n \n", "{\"type\":\"keep_alive\"}"] {
         socket.send_text(quiet).await;
     }
@@ -425,7 +425,7 @@ async fn an_approval_is_answered_by_one_client_and_the_other_is_told_who_was_fas
         json!({"type": "control_response", "response": {
             "subtype": "success", "request_id": request_id, "response": behaviour}})
     };
-    // What the CLI would not take stays pending.
+    // After an answer that the CLI would not take, the request stays pending.
     for bad in [
         json!({}),
         json!({"behavior": "perhaps"}),

@@ -19,7 +19,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// What was printed, if it went well and nothing was complained about.
+    /// Its standard output, if it went well and nothing was complained about.
     #[track_caller]
     pub(crate) fn good(self) -> String {
         assert_eq!(self.code, 0, "{self:#?}");
@@ -34,14 +34,14 @@ impl Ran {
         text.trim_end().to_owned()
     }
 
-    /// What was printed, as JSON.
+    /// Its standard output, as JSON.
     #[track_caller]
     pub(crate) fn json(self) -> Value {
         let text = self.good();
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("no JSON: {error}: {text}"))
     }
 
-    /// What was complained about, if it ended with this code and printed no data.
+    /// Its complaint, if it ended with this code and printed no data.
     #[track_caller]
     pub(crate) fn failed(self, code: i32) -> String {
         assert_eq!((self.code, self.stdout.as_str()), (code, ""), "{self:#?}");

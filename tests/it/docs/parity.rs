@@ -16,9 +16,9 @@ use trunkline::claude::{
 use crate::docs::read;
 
 const PAGE: &str = "docs/PARITY.md";
-/// What stands in the place of tests where there is none.
+/// The text in the place of tests where there is none.
 pub(super) const NOT_SHOWN: &str = "not shown: ";
-/// What stands before the number of such rows.
+/// The text before the number of such rows.
 const NOT_SHOWN_ROWS: &str = "Rows that are not shown: ";
 
 // The headings of the tables.
@@ -102,7 +102,7 @@ pub(super) fn has_test(code: &str, name: &str) -> bool {
     })
 }
 
-/// What the catalogue knows, by table.
+/// The names that the catalogue knows, by table.
 fn known() -> BTreeMap<&'static str, BTreeSet<String>> {
     let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     let controls = |not_by: Sender| {
@@ -155,7 +155,7 @@ fn recorded(path: &Path) -> Vec<Value> {
         .unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// What the real CLI said and took in the recordings, by table.
+/// The names that the real CLI said and took in the recordings, by table.
 fn seen() -> BTreeSet<(&'static str, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/recordings");
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("no recordings: {error}"));
@@ -332,7 +332,7 @@ fn what_a_row_says_of_types_refusals_and_routes_is_so() {
             continue;
         };
         let is_refused = control.access != Access::Open;
-        // Of this one it depends on what it asks for.
+        // The CLI refuses `remote_control` or not, depending on what it asks for.
         if row.what.starts_with("refused") != is_refused && row.name != "remote_control" {
             faults.push(format!("`{}` is refused, or is not", row.name));
         }

@@ -9,13 +9,13 @@ use crate::{
 /// The default address, which the README's lines name; a test listens elsewhere.
 const ADDRESS: &str = "http://127.0.0.1:7433";
 
-/// What stands between the output of two blocks.
+/// The line between the output of two blocks.
 const MARK: &str = "=== block ends with ";
 
 /// curl's exit code when `--max-time` ends a stream that would go on.
 const CURL_TIMED_OUT: &str = "28";
 
-/// What each block must print, in order, and how its last command ends.
+/// The output that each block must print, in order, and how its last command ends.
 const BLOCKS: &[(&str, &[&str])] = &[
     // The command line.
     (
@@ -135,7 +135,7 @@ fn every_shell_line_does_what_the_readme_says() {
 #[test]
 fn attach_is_a_session_in_a_terminal() {
     let newcomer = Newcomer::start();
-    // What is awaited, and what is typed then. The last one leaves with Ctrl-D.
+    // The text to await, and the text to type then. The last one leaves with Ctrl-D.
     let dialogs = [
         r#"[["says why", "y\n"], ["turn done", "\u0004"]]"#,
         r#"[["idle", "Hello again\n"], ["turn done", "\u0004"]]"#,

@@ -50,7 +50,7 @@ fn output(command: &mut Command) -> String {
     said
 }
 
-/// What came of a command in a session with this hook: the conversation.
+/// The conversation after a command in a session with this hook.
 fn asked(newcomer: &Newcomer, url: &str, secret: &str, command: &str) -> String {
     let options = serde_json::json!({
         "allowed_tools": ["Bash"],

@@ -157,7 +157,7 @@ async fn an_unknown_conversation_is_not_found_and_leaves_no_session() {
         );
         assert_eq!(refused.problem(404), "conversation_not_found");
     }
-    // What is no id of a conversation is refused before anything is started.
+    // A value that is no id of a conversation is refused before anything is started.
     let dump = daemon.home().join("dump");
     for bad in [
         format!("local_{unknown}"),
@@ -195,7 +195,7 @@ async fn a_conversation_belongs_to_one_session() {
         rest.lifecycle(&owner, verb, json!({})).await;
     }
 
-    // Of those who ask at the same instant one gets it.
+    // When three callers ask at the same instant, one gets it.
     let left = left_behind(&daemon).await;
     let (a, b, c) = tokio::join!(
         adopt(&daemon, "a", json!({}), &left),

@@ -25,7 +25,7 @@ pub(crate) async fn session_with(daemon: &TestDaemon, name: &str, settings: Valu
     daemon.rest().create_ready(body).await
 }
 
-/// What creates such a session.
+/// The body that creates such a session.
 pub(crate) fn body(daemon: &TestDaemon, name: &str, settings: Value, options: Value) -> Value {
     let cwd = daemon.work_dir(name);
     fs::write(cwd.join(".fake-claude.json"), settings.to_string()).unwrap();

@@ -223,7 +223,7 @@ async fn over_the_death_of_the_daemon_there_is_one_answer_and_no_trace_of_the_se
     let mut daemon = traced().await;
     let (id, heard) = discreet(&daemon).await;
     let mut client = give(&daemon, &id, "r-1").await;
-    // What is in the journal is given, and the next daemon sees that it was.
+    // An answer in the journal counts as given, and the next daemon sees that it was.
     let recorded =
         |frame: &Value| frame["src"] == "client" && frame["data"]["response"]["request_id"] == "r-1";
     client.find("the record", recorded).await;

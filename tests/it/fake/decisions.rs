@@ -29,7 +29,7 @@ fn answer(request: &str, response: Value) -> Value {
             "response": { "subtype": "success", "request_id": request, "response": response } })
 }
 
-/// Whoever comes first: there is one end, it is told once, and the clients were told the one that is recorded.
+/// In any order there is one end, it is told once, and the clients were told the recorded one.
 #[tokio::test]
 async fn a_withdrawal_that_races_an_answer_leaves_one_end() {
     let mut chance = Chance::new();

@@ -117,7 +117,7 @@ async fn what_is_asked_during_a_slow_start_waits_for_it_in_order() {
         let (rest, route) = (rest.clone(), path(&id, "model"));
         async move { rest.put(&route, json!({ "model": "three" })).await }
     });
-    // What the same socket asks now comes after the first request at least.
+    // The next request of the same socket comes after the first request at least.
     ask(&mut client, "last", json!({ "subtype": "mcp_status" })).await;
     ask(&mut client, "stop", json!({ "subtype": "interrupt" })).await;
     outcome(&mut client, "stop").await;

@@ -268,7 +268,7 @@ async fn the_first_of_two_answers_to_a_form_wins() {
     assert_eq!(of_type(&records, "cli", "fake_answer").len(), 1, "one answer");
 }
 
-/// Whatever waits goes on waiting when the daemon is killed, and is answered once by the next one.
+/// Requests that wait go on waiting when the daemon is killed, and the next one answers each once.
 #[tokio::test]
 async fn what_waits_outlives_the_daemon() {
     let mut daemon = TestDaemon::with_fake().start().await;

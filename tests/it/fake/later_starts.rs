@@ -24,7 +24,7 @@ async fn eager() -> TestDaemon {
         .await
 }
 
-/// What each start of a CLI wrote about itself.
+/// The record that each start of a CLI wrote about itself.
 fn starts(dump: &Path) -> Vec<Value> {
     let text = fs::read_to_string(dump).unwrap();
     text.lines()
@@ -143,7 +143,7 @@ async fn every_setting_holds_over_each_kind_of_later_start() {
     let settings = json!({ "dump": dump, "record_stdin": stdin });
     let id = session_with(&daemon, "a", settings, options).await;
     rest.ask(&id, "hello").await;
-    // What was chosen meanwhile holds as well.
+    // A choice made meanwhile holds as well.
     rest.put(&path(&id, "model"), json!({ "model": "claude-fake-2" }))
         .await
         .expect(200);

@@ -91,7 +91,7 @@ async fn the_prompt_of_a_start_that_is_stopped_in_the_queue_comes_with_the_resum
     assert_eq!(rest.session(&second).await["turns"], 1);
 }
 
-/// What a daemon that ends leaves in the queue is not started at its end, and what it has started counts for the next.
+/// A daemon that ends starts none of its queue at its end, and its earlier starts count for the next one.
 #[tokio::test]
 async fn a_daemon_that_is_replaced_starts_no_more_at_a_time_than_may_start() {
     let mut daemon = limited(&[("PARALLEL_STARTS", 1)])
@@ -442,7 +442,7 @@ async fn starts_that_wait_outlive_the_daemon_with_their_prompts() {
     wait_until("what it waited with to go", PATIENCE, || !file.exists()).await;
 }
 
-/// What a fork copies is the conversation, which outlives the session that it was asked of.
+/// A fork copies the conversation, which outlives the session that it was asked of.
 #[tokio::test]
 async fn a_fork_that_waits_keeps_its_parents_conversation_when_the_parent_is_deleted() {
     let mut daemon = limited(&[("PARALLEL_STARTS", 1)]).start().await;

@@ -80,7 +80,7 @@ async fn clients_that_never_read_cost_little_and_delay_nobody() {
     read_through(&mut reader, head).await;
     let grown = memory(daemon.pid()).saturating_sub(before);
     assert!(grown < 60_000_000, "60 MB passed, {grown} bytes were kept");
-    // Who does not read is let go, and can come back with what it has.
+    // A client that does not read is let go, and can come back with what it has.
     wait_until("the deaf clients are let go", PATIENCE, || {
         daemon.log().matches("client too slow").count() == deaf.len()
     })

@@ -257,7 +257,7 @@ fn transcript(daemon: &TestDaemon, conversation: &str) -> PathBuf {
         .join(format!("{conversation}.jsonl"))
 }
 
-/// What `doctor` says of conversations.
+/// The words of `doctor` about conversations.
 fn doctor(daemon: &TestDaemon) -> Value {
     let output = command(trunkline())
         .args(["doctor", "--json", "--data-dir"])

@@ -383,7 +383,7 @@ async fn every_way_out_of_a_parked_session_works() {
     let (daemon, rest, id) = plain().await;
     rest.ask(&id, "hello").await;
     park(&rest, &id).await;
-    // What needs no process.
+    // These requests need no process.
     rest.patch(&format!("/v1/sessions/{id}"), json!({ "title": "t" }))
         .await
         .expect(200);

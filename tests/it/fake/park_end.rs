@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// Who sent something meanwhile is told when to come back.
+/// A sender that comes meanwhile is told when to come back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_daemon_that_ends_in_the_middle_of_a_park_leaves_a_parked_session() {
     let mut daemon = TestDaemon::with_fake().start().await;

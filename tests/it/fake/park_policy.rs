@@ -47,7 +47,7 @@ async fn a_session_of_which_nothing_is_asked_for_long_is_parked_and_one_that_wor
     let line = json!({ "type": "system", "subtype": "background_tasks_changed", "tasks": task });
     act_through(&rest, &tasks, json!([{ "line": line }])).await;
     let id = session(&daemon, "a", json!({})).await;
-    // Who only looks does not keep it.
+    // A client that only looks does not keep it.
     let mut client = daemon.attach(&id, None).await;
     for turns in 1..=2 {
         rest.ask(&id, "hello").await;

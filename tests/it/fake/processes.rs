@@ -35,7 +35,7 @@ async fn stubborn(daemon: &TestDaemon, name: &str) -> String {
     id
 }
 
-/// What the daemon's sessions run: CLIs, and keepers.
+/// The processes of the daemon's sessions: CLIs, and keepers.
 fn running(daemon: &TestDaemon) -> (BTreeSet<i32>, usize) {
     let found = daemon.session_processes();
     let is_cli = |process: &&proc::Process| process.command.contains("fake_claude");
@@ -323,7 +323,7 @@ async fn there_are_as_many_processes_as_live_sessions() {
         .await
         .expect(201);
     balanced(&daemon, 3).await;
-    // What never came up, and what ends by itself, leaves nothing.
+    // A process that never came up, and one that ends by itself, leave nothing.
     let broken = json!({ "exit_at_start": { "code": 1, "stderr": "unknown option\n" } });
     let made = rest.create(body(&daemon, "broken", broken, json!({}))).await;
     rest.in_state(made["id"].as_str().unwrap(), &["failed"]).await;

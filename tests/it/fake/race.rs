@@ -53,7 +53,7 @@ struct Asked {
     request: String,
 }
 
-/// What a client says to one approval, and how it went.
+/// An answer of a client to one approval, and its outcome.
 #[derive(Debug)]
 struct Tried {
     request: String,
@@ -323,7 +323,7 @@ async fn asked(viewer: &mut Ws) -> Vec<Asked> {
     asked
 }
 
-/// Of all answers to a request one won, and the others were shown that one.
+/// Asserts that one of all answers to a request won, and that the others were shown it.
 fn decide_winners(tries: Vec<Tried>, asked: &[Asked], winners: &mut HashMap<String, Won>) {
     let answers = CLIENTS.map(|way| if way == Way::Both { 2 } else { 1 });
     let mut by_request: HashMap<String, Vec<Tried>> = HashMap::new();

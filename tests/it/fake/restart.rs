@@ -233,7 +233,7 @@ async fn a_crash_loop_ends_although_each_start_succeeds() {
     assert_eq!(view["restart"], Value::Null);
     assert_eq!(runs(&rest, id).await.len(), 3);
 
-    // Who resumes it begins a new row.
+    // A resume begins a new row.
     fs::write(daemon.work_dir("a").join(".fake-claude.json"), "{}").unwrap();
     rest.post(&path(id, "resume?wait=ready"), json!({}))
         .await
@@ -419,7 +419,7 @@ async fn prompts_that_were_not_begun_go_to_the_next_process_once_each() {
         let accepted = act(&rest, &id, json!([{ "text": name }])).await;
         queued.push(accepted["uuid"].as_str().unwrap().to_owned());
     }
-    // Who waits for the answer gets it, whichever process gives it.
+    // A caller that waits for the answer gets it, whichever process gives it.
     let waits = {
         let (rest, path) = (rest.clone(), path(&id, "messages?wait=result"));
         let text = fake_prompt(&json!([{ "text": "three" }]));

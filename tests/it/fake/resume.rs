@@ -298,7 +298,7 @@ async fn a_restart_replaces_the_process_in_the_middle_of_a_turn_and_starts_one_w
     let after = pid(&rest, &id).await;
     assert_ne!(after, before);
     assert!(!proc::is_alive(before));
-    // What cannot be started again is left alone.
+    // A session that cannot be started again is left alone.
     let dir = daemon.work_dir("a");
     fs::rename(&dir, dir.with_extension("away")).unwrap();
     let refused = rest.lifecycle(&id, "restart", json!({})).await.expect(422);

@@ -107,7 +107,7 @@ async fn rules_decide_without_a_client() {
     );
     assert_eq!(of_type(&records, "daemon", "decision")[1]["by"], "rule:no-rm");
 
-    // What only looks like it, and what a person is to decide, waits.
+    // A command that only looks like it waits, and so does one that a person is to decide.
     act(
         &rest,
         &id,
@@ -271,7 +271,7 @@ async fn what_is_pending_is_looked_at_again() {
     assert_eq!(by, ["rule:s", "rule:m", "rule:edits"]);
 }
 
-/// Whatever rules say, a question, a plan, a form and a dialog wait for a person.
+/// Under any rules, a question, a plan, a form and a dialog wait for a person.
 #[tokio::test]
 async fn a_rule_that_allows_all_answers_no_question() {
     let daemon = TestDaemon::with_fake().start().await;

@@ -27,7 +27,7 @@ async fn listening(action: &str) -> TestDaemon {
         .await
 }
 
-/// What the daemon said about silence, that of its start apart if that is over.
+/// The daemon's notices of silence, that of its start apart if that is over.
 async fn notices(rest: &Rest, id: &str) -> Vec<Value> {
     let records = records(rest, id).await;
     let is_idle = |record: &Value| record["src"] == "daemon" && record["data"]["state"] == "idle";

@@ -153,7 +153,7 @@ async fn a_session_gets_the_process_that_waits_for_it_and_another_takes_its_plac
     assert!(records[place("claimed")]["ts"].as_str().unwrap() >= created);
     let runs = rest.get(&path(&waits, "runs")).await.expect(200);
     assert_eq!(runs["items"].as_array().unwrap().len(), 1);
-    // What it costs is its own.
+    // Its cost is its own.
     let usage = rest.get("/v1/usage?group_by=session").await.expect(200);
     assert_eq!(usage["items"].as_array().unwrap().len(), 1);
     assert_eq!(usage["items"][0]["turns"], 1);

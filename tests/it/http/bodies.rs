@@ -1,4 +1,4 @@
-//! What is said about bodies, queries and ids that are wrong.
+//! The answers to bodies, queries and ids that are wrong.
 
 use axum::http::Method;
 use serde_json::json;

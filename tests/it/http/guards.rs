@@ -1,4 +1,4 @@
-//! What a request must pass before any handler sees it.
+//! The checks that a request must pass before any handler sees it.
 
 use axum::{
     body::Body,

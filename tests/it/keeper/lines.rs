@@ -67,7 +67,7 @@ for line in ['{"type":"keep_alive"}', '{"n":1}', '{"n":2,"type" : "keep_alive"}'
     ];
     assert_eq!(bed.data("cli"), said);
     assert_eq!(bed.data("stdout_text").len(), 1);
-    // That the numbers have no gap is checked wherever records are read.
+    // The reader of records checks everywhere that the numbers have no gap.
     let last = bed.records().pop().unwrap();
     assert_eq!((last.seq, &last.data["type"]), (7, &json!("run_exited")));
 }

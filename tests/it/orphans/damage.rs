@@ -185,7 +185,7 @@ async fn a_segment_that_is_missing_is_told_to_every_client_and_the_session_goes_
     }
 }
 
-/// What the store has read cannot be read again; no other record gets these numbers.
+/// Records that the store has read cannot be read again; no other record gets their numbers.
 #[tokio::test]
 async fn an_end_that_is_missing_is_noticed_and_no_number_is_given_twice() {
     let (mut daemon, session) = with_segments(false).await;

@@ -170,8 +170,8 @@ async fn a_restart_by_policy_leaves_no_tool_of_the_last_run() {
     );
 }
 
-/// The hard one: with its keeper a tool loses the parent that would have ended it. What carries the marker is ended by the
-/// daemon; what lost its environment too is like any other process of the user, and is left alone.
+/// The hard one: with its keeper a tool loses the parent that would have ended it. The daemon ends a process that carries
+/// the marker; one that lost its environment too is like any other process of the user, and is left alone.
 #[tokio::test]
 async fn a_keeper_that_is_killed_leaves_no_tool_with_our_marker() {
     let daemon = TestDaemon::with_fake().start().await;
@@ -191,7 +191,7 @@ async fn a_keeper_that_is_killed_leaves_no_tool_with_our_marker() {
     end_unmarked(&tools);
 }
 
-/// Whoever is told that the session is stopped finds nothing of it, also when its keeper was killed just before.
+/// A caller that is told that the session is stopped finds nothing of it, also when its keeper was killed just before.
 #[tokio::test]
 async fn a_stop_after_the_death_of_the_keeper_waits_for_what_it_left() {
     let daemon = TestDaemon::with_fake().start().await;

@@ -99,7 +99,7 @@ async fn a_sweep_takes_what_is_ours_and_nothing_else() {
     for (what, process) in &mut foreign {
         assert!(process.is_alive(), "a process with {what} was killed");
     }
-    // Who has a keeper is no stray.
+    // A process with a keeper is no stray.
     tools.check_alive();
     let rest = daemon.rest();
     assert_eq!(rest.session(&live).await["state"], "idle");

@@ -97,7 +97,7 @@ fn witness(dir: &Path) -> PathBuf {
     program
 }
 
-/// What a lost run left is gone before the next one begins: two at work on one conversation would spoil it.
+/// The leftovers of a lost run are gone before the next one begins: two at work on one conversation would spoil it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_next_process_waits_for_the_sweep_of_what_a_killed_keeper_left() {
     let programs = tempfile::tempdir().unwrap();

@@ -18,7 +18,7 @@ const LIFE_S: u64 = 90;
 /// The kinds of tools, each by what makes it hard to end.
 pub(crate) const KINDS: [&str; 7] = ["deaf", "setsid", "orphan", "holder", "storm", "bare", "wiped"];
 
-/// Of these, those that say nothing of whose they are.
+/// The kinds that do not show whose they are.
 pub(crate) const UNMARKED: [&str; 2] = ["bare", "wiped"];
 
 /// The tools of one run.
@@ -28,7 +28,7 @@ pub(crate) struct Tools {
     pub(crate) pids: Vec<(&'static str, i32)>,
 }
 
-/// What has the fake CLI start one tool of each kind.
+/// The actions that have the fake CLI start one tool of each kind.
 pub(crate) fn actions() -> Vec<Value> {
     KINDS
         .into_iter()
@@ -101,7 +101,7 @@ impl Tools {
         proc::with_env("TRUNKLINE_RUN", &self.run)
     }
 
-    /// What is left of the run, of the tools that are not `spared`.
+    /// The leftovers of the run, of the tools that are not `spared`.
     fn left(&self, spared: &[&str]) -> String {
         let mut left = String::new();
         for process in self.marked() {

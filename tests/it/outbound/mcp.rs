@@ -65,7 +65,7 @@ impl Bed {
         assert_eq!(answer.unwrap().unwrap().get(), BEGUN);
     }
 
-    /// What comes of a request that the server answers with these bytes.
+    /// The outcome of a request that the server answers with these bytes.
     pub(crate) async fn answered(&mut self, head: &str, body: &str) -> Result<String, BridgeError> {
         let list = raw(LIST);
         let (answer, ()) = tokio::join!(self.bridge.send(&list, Some(soon())), async {

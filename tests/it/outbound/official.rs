@@ -72,7 +72,7 @@ impl Official {
         answer["result"].clone()
     }
 
-    /// What a tool says.
+    /// The words of a tool.
     async fn call(&self, tool: &str, text: &str) -> String {
         let params = json!({"name": tool, "arguments": {"text": text}});
         let result = self

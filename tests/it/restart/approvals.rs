@@ -26,7 +26,7 @@ fn questions() -> Value {
     json!({ "questions": [{ "question": "Which colour?", "header": "Colour", "multiSelect": false, "options": options }] })
 }
 
-/// What waits for a person in a session, by its kind.
+/// The requests that wait for a person in a session, by their kind.
 async fn waiting(rest: &Rest, session: &str, count: usize) -> HashMap<String, Value> {
     wait_for(&format!("{count} pending approvals"), PATIENCE, async || {
         let path = format!("/v1/sessions/{session}/approvals?state=pending");
@@ -109,8 +109,8 @@ async fn a_permission_and_a_question_survive_the_daemon() {
     }
 }
 
-/// The daemon dies while answers to a permission and to a question are on their way to it, through it, or behind it. What
-/// the next one says about them is what the CLI heard.
+/// The daemon dies while answers to a permission and to a question are on their way to it, through it, or behind it. The
+/// next daemon says of them exactly what the CLI heard.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_over_which_the_daemon_dies_counts_once_or_not_at_all() {
     let mut chance = Chance::new();

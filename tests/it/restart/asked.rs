@@ -45,7 +45,7 @@ async fn answer(client: &mut Ws, request_id: &Value, payload: Value) {
         .await;
 }
 
-/// What was written to the CLI as the answer to one of its requests.
+/// The lines written to the CLI as the answer to one of its requests.
 fn written<'a>(records: &'a [Value], request_id: &Value) -> Vec<&'a Value> {
     records
         .iter()
@@ -53,7 +53,7 @@ fn written<'a>(records: &'a [Value], request_id: &Value) -> Vec<&'a Value> {
         .collect()
 }
 
-/// What the tools gave back, as the model hears it.
+/// The results of the tools, as the model hears them.
 fn given_back(records: &[Value]) -> String {
     let users = journal::cli_lines(records, "user");
     users.iter().map(|line| line["message"].to_string()).collect()
@@ -127,7 +127,7 @@ async fn a_permission_a_question_and_a_hook_that_wait_together_survive_the_daemo
         rest.in_state(session, &["idle"]).await;
     }
 
-    // What comes again is refused, by this daemon and by the next.
+    // A repeated answer is refused, by this daemon and by the next.
     for _ in 0..2 {
         let rest = daemon.rest();
         let late = rest

@@ -99,7 +99,7 @@ async fn a_signal_in_the_middle_of_a_restart_ends_all_sessions() {
     }
 }
 
-/// Who waits for a session that the daemon lets go of is told to come back, and not that the session ended.
+/// A caller that waits for a session that the daemon lets go of is told to come back, and not that the session ended.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_under_way_in_a_restart_are_told_to_come_back() {
     let daemon = TestDaemon::with_fake()

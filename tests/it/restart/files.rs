@@ -11,7 +11,7 @@ use crate::{
 };
 
 const SESSIONS: usize = 12;
-/// What the daemon keeps for requests, the store and stops.
+/// The descriptors that the daemon keeps for requests, the store and stops.
 const RESERVED: usize = 32;
 
 /// Soft and hard limit of open files.

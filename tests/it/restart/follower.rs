@@ -1,5 +1,5 @@
 //! Owns a client that follows a session over all lives of the daemon, as a careful one does: it comes back with the
-//! number of the last record that it has. What it got it keeps byte for byte.
+//! number of the last record that it has. It keeps each record byte for byte.
 
 use std::{
     sync::{Arc, Mutex},

@@ -49,7 +49,8 @@ async fn a_hundred_sessions_are_there_again_when_the_daemon_answers() {
     })
     .await;
     assert_eq!(before.len(), SESSIONS);
-    // What ends a turn is more than its result: the CLI's last word and the daemon's are records, and come in either order.
+    // The end of a turn is more than its result: the CLI's last word and the daemon's are records, and come in either
+    // order.
     let mut before = before;
     for (id, view) in &mut before {
         wait_for("the last records of the turn", PATIENCE, async || {

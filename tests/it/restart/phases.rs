@@ -108,7 +108,7 @@ async fn a_start_goes_on_without_the_daemon() {
     assert_eq!(answered, 2);
 }
 
-/// Whatever the moment: what a client finds afterwards is whole, and can be used.
+/// At any moment, a client finds afterwards a whole session that it can use.
 #[tokio::test]
 async fn a_daemon_that_dies_in_a_create_leaves_nothing_half() {
     let mut chance = Chance::new();

@@ -56,7 +56,7 @@ pub(super) fn run(daemon: &TestDaemon, command: &str) -> Output {
         .unwrap()
 }
 
-/// What `trunkline rebuild` says.
+/// The report of `trunkline rebuild`.
 pub(super) fn rebuild(daemon: &TestDaemon) -> Value {
     let output = run(daemon, "rebuild");
     assert!(

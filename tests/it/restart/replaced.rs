@@ -143,7 +143,7 @@ async fn a_restart_keeps_sessions_in_mid_turn_and_refuses_no_connection() {
     // And once more: what was handed over is handed on.
     good(&command(&daemon, &trunkline(), &["restart", "--json"]));
     rest.ask(&session, "and again?").await;
-    // The keepers are children of a program that did not start them. Who ends is reaped all the same.
+    // The keepers are children of a program that did not start them. Each one is reaped all the same when it ends.
     for session in [&session, &idle] {
         rest.lifecycle(session, "stop", json!({})).await.expect(200);
     }
@@ -235,7 +235,7 @@ async fn an_upgrade_runs_the_new_program_and_one_that_would_not_start_is_refused
 
     let new = daemon.home().join("trunkline-next");
     fs::copy(trunkline(), &new).unwrap();
-    // Whoever installs a new version runs `upgrade` of it.
+    // After installing a new version, its user runs `upgrade` of it.
     let told = good(&command(&daemon, &new, &["upgrade"]));
     assert!(told.contains(new.to_str().unwrap()), "{told}");
     assert_ne!(started_at(&daemon).await, before);

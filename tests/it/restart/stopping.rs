@@ -41,7 +41,7 @@ async fn ending(daemon: &TestDaemon) {
     .await;
 }
 
-/// What a query gives, as JSON lines: read by another program, with no daemon in between.
+/// The rows of a query, as JSON lines: read by another program, with no daemon in between.
 #[expect(clippy::disallowed_methods, reason = "another program reads the database")]
 fn query(daemon: &TestDaemon, sql: &str) -> Vec<Value> {
     let program = "import json, sqlite3, sys\n\
@@ -205,7 +205,8 @@ async fn a_turn_that_runs_may_end_and_new_work_is_refused_meanwhile() {
         refused.is_err(),
         "no client is taken that would have to go at once"
     );
-    // What changes nothing is answered. The session that does nothing is stopped by now, or soon; the other goes on.
+    // A request that changes nothing is answered. The session that does nothing is stopped by now, or soon; the other
+    // goes on.
     rest.in_state(&idle, &["stopped"]).await;
     assert_eq!(rest.session(&session).await["state"], "busy");
 

@@ -16,7 +16,7 @@ use crate::support::{
     wait::{PATIENCE, wait_until},
 };
 
-/// What is put into a row, so that it cannot be read.
+/// The values to put into a row, so that it cannot be read.
 const DAMAGES: [(&str, &str); 7] = [
     ("state", "'nonsense'"),
     ("cli_session_id", "'x'"),

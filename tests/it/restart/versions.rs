@@ -123,7 +123,7 @@ pub(crate) async fn bed(version: u32) -> Bed {
     }
 }
 
-/// What the keeper heard, one JSON object each.
+/// The frames that the keeper heard, one JSON object each.
 fn heard(daemon: &TestDaemon) -> Vec<Value> {
     let text = fs::read_to_string(daemon.home().join("heard")).unwrap();
     text.lines()

@@ -54,7 +54,7 @@ impl Container {
             // Such as a container engine passes on to process 1.
             .env("WATCHDOG_USEC", "1000000")
             .env("WATCHDOG_PID", "1")
-            // What a death leaves is looked at.
+            // The test looks at the leftovers of a death.
             .env("TRUNKLINE_RESTART_MAX_RESTARTS", "0")
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -8,7 +8,7 @@ use crate::support::{
     wait::{PATIENCE, wait_until},
 };
 
-/// What is tried: a full disk, and a reader that has left.
+/// The cases: a full disk, and a reader that has left.
 const NOBODY: [&str; 2] = [
     r#"exec "$@" 2>/dev/full"#,
     // The shell becomes the daemon; the reader of its stderr ends at once.
@@ -26,7 +26,7 @@ async fn a_daemon_whose_log_nobody_takes_serves_and_ends_as_ever() {
             let result = rest.ask(&session, "hello").await;
             assert_eq!(result["turn"]["number"], turn, "{script}: {result:#}");
         }
-        // What is worth an error in the log, too.
+        // This is worth an error in the log, too.
         rest.ask(
             &session,
             &fake_prompt(&json!([{ "stderr": "a line of the agent\n" }])),

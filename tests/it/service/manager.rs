@@ -10,7 +10,7 @@ use crate::support::wait::{PATIENCE, wait_for};
 /// More messages than a test lets pass unread.
 const UNREAD: usize = 4096;
 
-/// What a manager tells itself.
+/// The mark that a manager sends itself.
 const MARK: &str = "UP_TO_HERE=1";
 
 /// A service manager that listens.
@@ -49,7 +49,7 @@ impl Manager {
         }
     }
 
-    /// What was sent since the last call, and until now.
+    /// The messages sent since the last call, and until now.
     pub(crate) async fn told(&mut self) -> Vec<String> {
         // Messages keep their order, so this one is behind all of them.
         let ours = UnixDatagram::unbound().unwrap();

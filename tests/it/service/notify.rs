@@ -110,7 +110,7 @@ async fn a_daemon_that_hangs_gives_no_sign_of_life() {
     let hangs = |daemon: &TestDaemon| daemon.log().matches("the daemon hangs").count();
     let lock = Lock::take(&daemon);
     wait_until("the daemon notices", PATIENCE, || hangs(&daemon) >= 1).await;
-    // What had been sent before that.
+    // Forget the messages that came before.
     manager.told().await;
     wait_until("it notices again", PATIENCE, || hangs(&daemon) >= 4).await;
     assert_eq!(manager.told().await, Vec::<String>::new(), "{}", daemon.log());

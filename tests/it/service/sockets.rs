@@ -142,7 +142,7 @@ async fn who_alone_can_use_a_unix_socket_needs_no_token_there() {
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     let answer = ask_over(&path, "/v1/daemon/configuration", &viewer);
     assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
-    // What a page of a browser could send is refused as everywhere.
+    // A request that a page of a browser could send is refused as everywhere.
     let answer = ask("Host: evil.example\r\n");
     assert!(answer.starts_with("HTTP/1.1 421 "), "{answer}");
     let answer = ask("Host: localhost\r\nOrigin: https://evil.example\r\n");
@@ -208,7 +208,7 @@ async fn passed_sockets_are_handed_on_over_a_restart_that_the_manager_is_told_of
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     rest.ask(&session, "still there?").await;
-    // What is the daemon's own is handed on to the daemon, and to no session.
+    // The daemon's own variables are handed on to the daemon, and to no session.
     rest.create_ready(json!({ "cwd": daemon.work_dir("b") })).await;
     for process in daemon.session_processes() {
         assert_eq!(process.env("TRUNKLINE_HANDOVER"), None, "{process:?}");

@@ -33,7 +33,7 @@ fn units(kind: &str) -> Vec<(String, String)> {
     units
 }
 
-/// What systemd has to say about units of one kind, with the program where they look for it. It says it and does not fail for much
+/// The remarks of systemd on units of one kind, with the program where they look for it. It says it and does not fail for much
 /// of what is wrong.
 #[expect(clippy::disallowed_methods, reason = "starts the program that checks")]
 fn verify(kind: &str, units: &[(String, String)]) -> (bool, String) {
@@ -88,7 +88,7 @@ fn value<'a>(unit: &'a str, key: &str) -> Option<&'a str> {
         .find_map(|line| line.strip_prefix(key)?.strip_prefix('='))
 }
 
-/// What systemd does at a restart of a unit with `KillMode=process`: SIGTERM to the main process and to no other, and when that
+/// A restart of a unit with `KillMode=process`, as systemd does it: SIGTERM to the main process and to no other, and when that
 /// has ended a new main process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_of_the_service_keeps_the_processes_of_its_sessions() {

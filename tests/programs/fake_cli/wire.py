@@ -72,7 +72,7 @@ def prompt_actions(text):
 
 
 def answer_fault(request, response, strict):
-    """What is wrong with a permission answer, or None. Strict: allow needs `updatedInput`, as older CLIs demand."""
+    """Return the fault of a permission answer, or None. Strict: allow needs `updatedInput`, as older CLIs demand."""
     if request.get("subtype") != "can_use_tool" or response.get("subtype") == "error":
         return None if request.get("subtype") != "can_use_tool" else "Tool permission request failed: Error: " + str(response.get("error"))
     decision = response.get("response")

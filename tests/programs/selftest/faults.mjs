@@ -10,7 +10,7 @@ import { ASKS, FAKE, UUID, alive, condition, cpuSeconds, fake, textOf, within } 
 // Lines of 200 bytes per second of processor time, so that a busy machine changes nothing.
 const MIN_FLOOD_RATE = 500_000;
 
-/** What a `fake_answer` line says of an answer: its id, whether it was expected, whether it was valid. */
+/** The gist of a `fake_answer` line: its id, whether it was expected, whether it was valid. */
 const pick = (line) => [line.request_id, line.expected, line.valid];
 
 /** Starts a fake CLI, sends one prompt with these actions and waits for its result. */

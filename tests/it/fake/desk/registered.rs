@@ -71,7 +71,7 @@ async fn hooks_of_all_clients_are_registered_together() {
         hooks["Stop"],
         json!([{ "hookCallbackIds": ["x/s"], "timeout": 1.5 }])
     );
-    // What is no map of hooks is not given to the CLI.
+    // A value that is no map of hooks is not given to the CLI.
     x.send(&initialize(json!([1]))).await;
     assert_eq!(error_code(x).await, "invalid_line");
     let refused = rest

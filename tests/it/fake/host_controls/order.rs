@@ -25,7 +25,7 @@ async fn say(client: &mut Ws, text: &str) -> String {
     uuid
 }
 
-/// What clients had written to the CLI: the ids of prompts, and the models that were set.
+/// The lines that clients had written to the CLI: the ids of prompts, and the models that were set.
 async fn written(rest: &Rest, id: &str) -> Vec<String> {
     let records = records(rest, id).await;
     let of_clients = records.iter().filter(|record| record["src"] == "client");
@@ -125,7 +125,7 @@ async fn nothing_overtakes_a_message_that_waits_for_an_interrupt() {
         json!({ "subtype": "set_model", "model": "one" }),
     )
     .await;
-    // What only looks is not held up.
+    // A request that only reads is not held up.
     ask(&mut client, "look", json!({ "subtype": "mcp_status" })).await;
     outcome(&mut client, "look").await;
     assert_eq!(written(&rest, &id).await, ["interrupt"]);

@@ -136,7 +136,7 @@ pub(super) fn check(id: &str, journal: &str, stdin: &str, winners: &HashMap<Stri
             .collect()
     };
 
-    // What the CLI read is what the journal says was written, byte for byte and in the same order.
+    // The CLI read exactly the lines that the journal has as written, byte for byte and in the same order.
     let answers = of("client", "control_response");
     let read: Vec<&str> = stdin
         .lines()

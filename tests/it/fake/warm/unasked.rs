@@ -70,10 +70,10 @@ async fn a_profile_whose_cli_always_begins_by_itself_is_tried_less_and_less_ofte
     )]
     let seen = of_no_use(1).await.round() as u32;
     let begun = Instant::now();
-    // Who asks meanwhile gets a process of his own, with no turn from before.
+    // A caller that asks meanwhile gets a process of its own, with no turn from before.
     let session = rest.create_ready(app(&daemon)).await;
     of_no_use(seen + 2).await;
-    // Of the two pauses the first may have begun before; the second one is twice as long.
+    // The first of the two pauses may have begun before; the second one is twice as long.
     let pause = Duration::from_secs(1 << seen);
     assert!(begun.elapsed() >= pause, "{:?} after {seen}", begun.elapsed());
     assert_eq!(stock(&rest).await["failure"]["code"], "unasked_turn");

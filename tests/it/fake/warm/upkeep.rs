@@ -67,7 +67,7 @@ async fn a_profile_that_cannot_start_is_told_of_once_and_left_alone_longer_and_l
     let seen = failures(1).await.round() as i32;
     let begun = Instant::now();
     failures(seen + 2).await;
-    // Of the two pauses the first may have begun before; the second one is twice as long: two seconds after the second failure.
+    // The first of the two pauses may have begun before; the second one is twice as long: two seconds after the second failure.
     let pause = Duration::from_secs(1 << seen);
     assert!(begun.elapsed() >= pause, "{:?} after {seen}", begun.elapsed());
     let failure = stock(&rest).await["failure"].clone();
