@@ -94,6 +94,9 @@ export async function accessible(page, where) {
     }
   }
   await page.emulateMedia({ colorScheme: null });
+  // What is said of a page is said between two sentences, and breaks off none.
+  const loud = await page.locator('[role=alert], [aria-live=assertive]').count();
+  if (loud > 0) throw new Error(`${where} has ${loud} places that break off what is being said`);
   const [wide, has] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
   if (wide > has) throw new Error(`${where} is ${wide} px wide and the window ${has}`);
 }

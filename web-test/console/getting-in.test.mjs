@@ -23,7 +23,7 @@ test('an address lets one browser in, once, and is in no history', async () => {
   const late = await other.context.newPage();
   await late.goto(world.url + address);
   await late.getByRole('heading', { name: 'This browser is not signed in.' }).waitFor();
-  assert.match(await late.getByRole('alert').innerText(), /^This address does not work any more: [A-Z][^{}()=>]*$/);
+  assert.match(await late.locator('.problem').innerText(), /^This address does not work any more: [A-Z][^{}()=>]*$/);
   await person.context.close();
   await other.context.close();
 });
@@ -35,7 +35,7 @@ test('a token that is pasted lets a browser in, and a wrong one does not', async
   await page.goto(`${world.url}/usage`);
   await page.getByLabel('Or paste its token').fill('wrong');
   await page.getByRole('button', { name: 'Go in' }).click();
-  await page.getByRole('alert').waitFor();
+  await page.getByRole('status').locator('.problem').waitFor();
   await accessible(page, 'the page that asks for a login');
   await page.getByLabel('Or paste its token').fill(world.token);
   await page.getByRole('button', { name: 'Go in' }).click();

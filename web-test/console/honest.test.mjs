@@ -180,7 +180,7 @@ test('every refusal is JSON, and is said in words', async () => {
   const dialog = page.getByRole('dialog', { name: 'New session' });
   await dialog.getByLabel('Where').fill('/no/such/directory');
   await dialog.getByRole('button', { name: 'Start' }).click();
-  const said = await dialog.getByRole('alert').first().innerText();
+  const said = await dialog.getByRole('status').locator('p').first().innerText();
   assert.ok(said.length > 5 && !/[{}]|undefined|\[object/.test(said), `it says: ${said}`);
   await person.context.close();
 });

@@ -7,6 +7,7 @@ import { interrupt } from '../lobby/acts';
 import type { QueuedPrompt, SessionSummary } from '../daemon/types';
 import { useKeys } from '../parts/keys';
 import { toast } from '../parts/toasts';
+import { Told } from '../parts/told';
 import { SafeText } from '../text/safe';
 import { Attachments } from './attachments';
 import { completed } from './completion';
@@ -236,8 +237,8 @@ export function Box(props: {
             onChange={(event) => { void addFiles(event.currentTarget.files ?? []); event.currentTarget.value = ''; }} />
         </div>
         <div class="box-ways">
+          <Told><Show when={isWorking() && escapedAt() > 0}><span class="quiet">Esc again interrupts</span></Show></Told>
           <Show when={isWorking()}>
-            <Show when={escapedAt() > 0}><span class="quiet" role="status">Esc again interrupts</span></Show>
             <Show when={!isEmpty() && editing() === null}>
               <button type="button" title="Send now (Ctrl Shift Enter)" onClick={sendNow}>Send now</button>
             </Show>

@@ -8,6 +8,7 @@ import { SafeText } from '../text/safe';
 import type { CardProps } from './deciding';
 import { wholeOf } from '../lobby/pending';
 import { cardKindOf, endOf, lineOf } from '../lobby/request';
+import { Told } from '../parts/told';
 import { ToolCard } from './tool-card';
 
 const QuestionCard = lazy(() => import('./question-card'));
@@ -33,9 +34,10 @@ export function LoadedCard(props: Omit<CardProps, 'approval'> & { sessionId: str
     <Show when={whole.error !== undefined ? undefined : whole()} keyed fallback={
       <section class="decision" aria-label="A decision">
         <div class="decision-body">
-          <Show when={whole.error !== undefined} fallback={<p class="quiet">Loading all of what it asks…</p>}>
-            <p class="problem" role="alert">It could not be loaded: {said(whole.error).text} Nothing was decided. <button class="plain" onClick={() => void refetch()}>Try again</button></p>
-          </Show>
+          <Show when={whole.error === undefined}><p class="quiet">Loading all of what it asks…</p></Show>
+          <Told><Show when={whole.error !== undefined}>
+            <p class="problem">It could not be loaded: {said(whole.error).text} Nothing was decided. <button class="plain" onClick={() => void refetch()}>Try again</button></p>
+          </Show></Told>
         </div>
       </section>}>
       {(approval) => <DecisionCard {...props} approval={approval.deadline === props.summary.deadline ? approval : { ...approval, deadline: props.summary.deadline }} />}
@@ -47,7 +49,7 @@ export function LoadedCard(props: Omit<CardProps, 'approval'> & { sessionId: str
 export function DecidedLine(props: { approval: Approval; cwd: string; isMine: boolean }) {
   const line = () => lineOf(props.approval, props.cwd);
   return (
-    <p class="decided" role="status">
+    <p class="decided">
       <strong><SafeText text={props.isMine && props.approval.state !== 'withdrawn' ? endOf(props.approval).replace(/ by .*/, ' by you') : endOf(props.approval)} /></strong>
       <Show when={props.approval.resolution}>{(resolution) => <span class="quiet">, {ago(resolution().at) === 'now' ? 'just now' : `${ago(resolution().at)} ago`}</span>}</Show>
       <span class="one-line quiet"> {line().word} <code><SafeText text={line().text.slice(0, 200)} /></code></span>

@@ -5,6 +5,7 @@ import type { Approval, ApprovalSummary } from '../daemon/types';
 import { lobby } from '../lobby/lobby';
 import { DecidedLine, LoadedCard } from './card';
 import { ask, waitingIn } from '../lobby/pending';
+import { Told } from '../parts/told';
 
 const LINE_MS = 4_000;
 
@@ -63,7 +64,7 @@ export function DecisionDock(props: { sessionId: string }) {
   const currentId = createMemo(() => current()?.id);
   return (
     <div class="decision-dock" ref={host}>
-      <For each={ended()}>{(one) => <DecidedLine approval={one.approval} isMine={one.isMine} cwd={cwd()} />}</For>
+      <Told><For each={ended()}>{(one) => <DecidedLine approval={one.approval} isMine={one.isMine} cwd={cwd()} />}</For></Told>
       <Show when={currentId()} keyed>{(id) => {
         const summary = createMemo<ApprovalSummary>((before) => waiting().find((one) => one.id === id) ?? before, current() as ApprovalSummary);
         return (

@@ -1,6 +1,7 @@
 // Owns the editing of a call before it is allowed: the command, the text of the file, or the arguments.
 import { For, Match, Show, Switch, createSignal, onMount } from 'solid-js';
 import type { CardKind } from '../lobby/request';
+import { Told } from '../parts/told';
 
 type Input = Record<string, unknown>;
 
@@ -35,7 +36,7 @@ export function EditFirst(props: { kind: CardKind; input: Input; onChange: (inpu
           )}</For>
         </Match>
       </Switch>
-      <Show when={problem()}>{(words) => <p class="problem" role="alert">This cannot be read: {words()}</p>}</Show>
+      <Told><Show when={problem()}>{(words) => <p class="problem">This cannot be read: {words()}</p>}</Show></Told>
     </div>
   );
 }

@@ -14,6 +14,7 @@ import { Facts, Frame } from './frame';
 import { keptStore } from './kept';
 import { cardKindOf, questionOf } from '../lobby/request';
 import { riskOf } from '../lobby/risk';
+import { Told } from '../parts/told';
 
 /** The card of a form, a page or a dialog. */
 export default function FormCard(props: CardProps) {
@@ -53,7 +54,7 @@ export default function FormCard(props: CardProps) {
   return (
     <Frame card={props} deciding={deciding} question={questionOf(props.approval, props.cwd)} onSubmit={accept}
       foot={<>
-        <Show when={isTried() && problems().length > 0}><p class="form-problem" role="status">{problems().length === 1 ? 'One field needs you.' : `${problems().length} fields need you.`}</p></Show>
+        <Told><Show when={isTried() && problems().length > 0}><p class="form-problem">{problems().length === 1 ? 'One field needs you.' : `${problems().length} fields need you.`}</p></Show></Told>
         <div class="decision-buttons">
           <button disabled={deciding.isOff()} onClick={deciding.press(decline)}>{kind === 'dialog' ? 'Cancel' : 'Decline'}</button>
           <Show when={kind !== 'dialog'}><button disabled={deciding.isOff()} onClick={deciding.press(() => void deciding.send({ decision: 'cancel' }))}>Skip</button></Show>
@@ -70,7 +71,7 @@ export default function FormCard(props: CardProps) {
         <Match when={kind === 'dialog'}>
           <Arguments input={(props.approval.payload ?? {}) as Record<string, unknown>} deciding={deciding} />
           <label class="edit-first">Result, as JSON<textarea class="code-field" rows={4} value={kept.result} aria-invalid={isTried() && readObject(kept.result) === null} onInput={(event) => setKept('result', event.currentTarget.value)} /></label>
-          <Show when={isTried() && readObject(kept.result) === null}><p class="form-problem" role="alert">This is no JSON object.</p></Show>
+          <Told><Show when={isTried() && readObject(kept.result) === null}><p class="form-problem">This is no JSON object.</p></Show></Told>
         </Match>
         <Match when={true}>
           <div class="form" ref={host}>

@@ -1,6 +1,7 @@
 // Owns the frame of every card: the question on top, a body that scrolls, and buttons that are always in view.
 import { Show, type JSX } from 'solid-js';
 import { ago, clock, exact, now } from '../parts/time';
+import { Told } from '../parts/told';
 import { spelledOut } from '../text/hostile';
 import { SafeText } from '../text/safe';
 import type { CardProps, Deciding } from './deciding';
@@ -36,11 +37,11 @@ export function Frame(props: { card: CardProps; deciding: Deciding; question: st
         {props.children}
       </div>
       <div class="decision-foot" ref={(element) => { deciding.parts.foot = element; }}>
-        <Show when={deciding.whyNot()}>{(words) => <p class="quiet" role="status">{words()}</p>}</Show>
-        <Show when={deciding.problem()}>{(problem) => (
-          <div class="problem" role="alert">{problem().text}{problem().mayHaveHadEffect ? ' It may have been decided all the same.' : ' Nothing was decided.'}
+        <Told><Show when={deciding.whyNot()}>{(words) => <p class="quiet">{words()}</p>}</Show></Told>
+        <Told><Show when={deciding.problem()}>{(problem) => (
+          <div class="problem">{problem().text}{problem().mayHaveHadEffect ? ' It may have been decided all the same.' : ' Nothing was decided.'}
             <details><summary>Details</summary><code>{problem().code}</code></details></div>
-        )}</Show>
+        )}</Show></Told>
         {props.foot}
       </div>
     </section>

@@ -11,6 +11,7 @@ import { saveAs } from '../parts/save';
 import { ago, exact } from '../parts/time';
 import { SafeText } from '../text/safe';
 import { endOf, lineOf } from '../lobby/request';
+import { Told } from '../parts/told';
 
 const HOWS = { person: 'A person', rule: 'A rule', expiry: 'A time limit', covered: 'Another decision', hook: 'A hook', cli: 'The agent', withdrawal: 'Taken back', abandonment: 'Its process ended' } as const;
 type How = keyof typeof HOWS;
@@ -69,7 +70,7 @@ export default function History() {
         <BusyButton busyWord="Reading…" run={() => save('application/x-ndjson', 'decisions.ndjson')}>NDJSON</BusyButton>
       </div>
       <div class="history" tabIndex={0} role="region" aria-label="Decisions">
-        <Show when={problem()}>{(words) => <p class="problem" role="alert">{words()} <button class="plain" onClick={() => void load(null)}>Try again</button></p>}</Show>
+        <Told><Show when={problem()}>{(words) => <p class="problem">{words()} <button class="plain" onClick={() => void load(null)}>Try again</button></p>}</Show></Told>
         <Show when={items().length > 0} fallback={<p class="quiet">{isBusy() ? 'Loading the decisions…' : 'Nothing was decided yet.'}</p>}>
           <table>
             <thead><tr><th scope="col">When</th><th scope="col">What</th><th scope="col">How it ended</th><th scope="col">Session</th></tr></thead>

@@ -13,6 +13,7 @@ import { DecidedLine, LoadedCard } from './card';
 import { passFocus, useEnded } from './dock';
 import { waiting, wholeOf, type Waiting } from '../lobby/pending';
 import { briefOf, lineOf } from '../lobby/request';
+import { Told } from '../parts/told';
 import '../look/decision.css';
 
 const History = lazy(() => import('./history'));
@@ -75,8 +76,8 @@ function Inbox() {
         </div>
       </Show>
       <div class="needs-open">
-        <Show when={isPast()}><p class="decided" role="status"><strong>It no longer waits for this.</strong> <A href="/needs?state=decided">What was decided</A></p></Show>
-        <For each={ended()}>{(one) => <DecidedLine approval={one.approval} isMine={one.isMine} cwd={lobby.byId[one.approval.session_id]?.cwd ?? ''} />}</For>
+        <Told><Show when={isPast()}><p class="decided"><strong>It no longer waits for this.</strong> <A href="/needs?state=decided">What was decided</A></p></Show></Told>
+        <Told><For each={ended()}>{(one) => <DecidedLine approval={one.approval} isMine={one.isMine} cwd={lobby.byId[one.approval.session_id]?.cwd ?? ''} />}</For></Told>
         <Show when={currentId()} keyed fallback={<Calm />}>{(id) => {
           const one = createMemo<Waiting>((before) => open().find(({ summary }) => summary.id === id) ?? before, current() as Waiting);
           return (

@@ -14,6 +14,7 @@ import { EditFirst } from './edit-first';
 import { Facts, Frame } from './frame';
 import { cardKindOf, inputOf, pathOf, questionOf, toolOf, type CardKind } from '../lobby/request';
 import { riskOf } from '../lobby/risk';
+import { Told } from '../parts/told';
 
 type Mode = 'plain' | 'sure' | 'deny' | 'interrupt' | 'always' | 'always-sure' | 'edit';
 
@@ -72,11 +73,11 @@ export function ToolCard(props: CardProps) {
 
   const drawn = () => drawnOf(kind, input(), pathOf(approval));
   const says = () => (kind === 'command' && typeof input().description === 'string' ? input().description as string : '');
-  const reason = () => <p class="risk-reason" role="status">▲ It {risk().reasons[0]}{risk().reasons.length > 1 ? `, and ${risk().reasons.length - 1} more` : ''}.</p>;
+  const reason = () => <p class="risk-reason">▲ It {risk().reasons[0]}{risk().reasons.length > 1 ? `, and ${risk().reasons.length - 1} more` : ''}.</p>;
   return (
     <Frame card={props} deciding={deciding} question={questionOf(approval, cwd)} onSubmit={() => { if (mode() === 'edit') finishEdit(); }}
       mark={<Show when={changed() !== undefined}><span class="chip">changed by you</span></Show>}
-      foot={<Switch>
+      foot={<><Told><Show when={mode() === 'sure' || mode() === 'always-sure'}>{reason()}</Show></Told><Switch>
         <Match when={mode() === 'deny' || mode() === 'interrupt'}><Deny deciding={deciding} interrupts={mode() === 'interrupt'} onBack={() => setMode('plain')} /></Match>
         <Match when={mode() === 'edit'}>
           <div class="decision-buttons"><button onClick={() => setMode('plain')}>Back</button><button class="primary" disabled={draft() === null} onClick={finishEdit}>Done</button></div>
@@ -88,14 +89,12 @@ export function ToolCard(props: CardProps) {
           </div>
         </Match>
         <Match when={mode() === 'always-sure'}>
-          {reason()}
           <div class="decision-buttons">
             <button onClick={() => setMode('always')}>Back</button>
             <button class="danger" disabled={deciding.isOff() || updates().length === 0} onClick={deciding.press(allowAlways)}>{deciding.withUnseen(kind === 'command' ? 'Run it, and never ask again' : 'Do it, and never ask again')}</button>
           </div>
         </Match>
         <Match when={mode() === 'sure'}>
-          {reason()}
           <div class="decision-buttons">
             <button onClick={() => setMode('plain')}>Back</button>
             <button class="danger" disabled={deciding.isOff()} onClick={deciding.press(allow)}>{deciding.withUnseen(kind === 'command' ? 'Run it' : 'Do it')}</button>
@@ -107,7 +106,7 @@ export function ToolCard(props: CardProps) {
             <button class="primary" disabled={deciding.isOff()} onClick={deciding.press(allow)}>{deciding.withUnseen('Allow once')}</button>
           </div>
         </Match>
-      </Switch>}>
+      </Switch></>}>
       <Show when={mode() === 'edit'} fallback={<>
         <Show when={isAlways()}><AlwaysPanel updates={offered()} onChange={setUpdates} /></Show>
         <Switch fallback={<><Reasons reasons={risk().reasons} /><Arguments input={input()} deciding={deciding} /></>}>

@@ -11,6 +11,7 @@ import { NOT_FOUND } from '../sessions/simulated';
 import { sayingOf, titleOf } from '../lobby/words';
 import { StateShape, shownAs } from '../lobby/state';
 import { ago, bytes, count, exact, many, now } from '../parts/time';
+import { Told } from '../parts/told';
 import { SafeText } from '../text/safe';
 import { parse, sum } from './metrics';
 import '../look/usage.css';
@@ -67,7 +68,7 @@ export default function HealthPage() {
   return (
     <div class="page health">
       <header class="usage-head"><h1>Health</h1><button onClick={() => void lookAgain()} disabled={ready.loading}>{ready.loading ? 'Looking…' : 'Look again'}</button></header>
-      <Show when={ready.error as unknown}>{(error) => <p class="problem" role="alert">The daemon's health could not be read: {said(error()).text}</p>}</Show>
+      <Told><Show when={ready.error as unknown}>{(error) => <p class="problem">The daemon's health could not be read: {said(error()).text}</p>}</Show></Told>
       <Show when={!ready.error && ready()}>{(found) => (
         <>
           <p>Trunkline {found().readiness.version}, since <time title={exact(found().readiness.started_at)}>{ago(found().readiness.started_at)}</time>.{' '}

@@ -4,6 +4,7 @@ import { rest } from '../daemon/daemon';
 import { sessions } from '../lobby/lobby';
 import { SafeText } from '../text/safe';
 import { place } from '../lobby/words';
+import { Told } from '../parts/told';
 
 const RECENT = 6;
 const PAUSE_MS = 80;
@@ -79,7 +80,7 @@ export function DirectoryField(props: { value: string; onInput: (value: string) 
           )}</For>
         </ul>
       </div>
-      <Show when={props.problem}>{(text) => <p id={`${id}-problem`} class="field-problem" role="alert">{text()}</p>}</Show>
+      <Told><Show when={props.problem}>{(text) => <p id={`${id}-problem`} class="field-problem">{text()}</p>}</Show></Told>
     </div>
   );
 }

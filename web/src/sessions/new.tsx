@@ -13,6 +13,7 @@ import { DirectoryField, recentDirectories } from './directory';
 import { EFFORTS, EMPTY, keepDraft, keptDraft, problemsOf, requestKeys, requestOf, type Draft, type Problems } from './new-draft';
 import { Simulated } from './simulated';
 import { titleOf } from '../lobby/words';
+import { Told } from '../parts/told';
 
 const FORKABLE = 50;
 
@@ -130,11 +131,11 @@ export default function NewSession() {
                   </div>
                 )}</For>
                 <button type="button" onClick={() => setDraft('servers', draft.servers.length, { name: '', json: '' })}>Add a server</button>
-                <Show when={state.problems.servers}>{(problem) => <p class="field-problem" role="alert">{problem()}</p>}</Show>
+                <Told><Show when={state.problems.servers}>{(problem) => <p class="field-problem">{problem()}</p>}</Show></Told>
               </fieldset>
             </Show>
           </details>
-          <Show when={state.problems.form}>{(problem) => <p class="problem" role="alert">{problem()}</p>}</Show>
+          <Told><Show when={state.problems.form}>{(problem) => <p class="problem">{problem()}</p>}</Show></Told>
           <div class="form-end new-end"><span class="faint">Ctrl Enter</span><button class="primary" disabled={state.isBusy || !isLive()}>{state.isBusy ? 'Starting…' : 'Start'}</button></div>
         </form>
       </Show>
@@ -148,7 +149,7 @@ function Field(props: { word: string; problem?: string | undefined; children: (i
     <div class="field">
       <label for={id}>{props.word}</label>
       {props.children(id)}
-      <Show when={props.problem}>{(problem) => <p class="field-problem" role="alert">{problem()}</p>}</Show>
+      <Told><Show when={props.problem}>{(problem) => <p class="field-problem">{problem()}</p>}</Show></Told>
     </div>
   );
 }

@@ -5,6 +5,7 @@ import { rest } from '../daemon/daemon';
 import { isLive } from '../daemon/link';
 import { lobby } from '../lobby/lobby';
 import { canAct } from '../daemon/role';
+import { Told } from '../parts/told';
 import { DirectoryField, recentDirectories } from './directory';
 import { PAGE_OPTIONS } from './launch';
 import { EMPTY, keepDraft, keptDraft, problemsOf, requestKeys, type Problems } from './new-draft';
@@ -50,7 +51,7 @@ export function QuickStart() {
         <label class="field">What should it do?
           <textarea rows={3} value={prompt()} onInput={(event) => { setPrompt(event.currentTarget.value); keep(); }} />
         </label>
-        <Show when={otherProblem()}>{(text) => <p class="problem" role="alert">{text()}</p>}</Show>
+        <Told><Show when={otherProblem()}>{(text) => <p class="problem">{text()}</p>}</Show></Told>
         <div class="form-end"><span class="faint">Ctrl Enter</span><button class="primary" disabled={isBusy() || cwd().trim() === '' || !isLive()} title={isLive() ? '' : 'The daemon does not answer.'}>{isBusy() ? 'Starting…' : 'Start'}</button></div>
       </form>
     </Show>

@@ -2,6 +2,7 @@
 import { For, Show, createMemo, createSignal } from 'solid-js';
 import { createAsked } from '../daemon/asked';
 import { rest, said } from '../daemon/daemon';
+import { Told } from '../parts/told';
 
 /** The part "Configuration". */
 export function Configuration() {
@@ -14,7 +15,7 @@ export function Configuration() {
   });
   return (
     <div class="choices">
-      <Show when={loaded.error as unknown}>{(error) => <p class="problem" role="alert">The configuration could not be read: {said(error()).text}</p>}</Show>
+      <Told><Show when={loaded.error as unknown}>{(error) => <p class="problem">The configuration could not be read: {said(error()).text}</p>}</Show></Told>
       <Show when={!loaded.error && loaded()}>{(configuration) => (
         <>
           <p class="quiet">{configuration().file ? <>The daemon read it at its start from <code>{configuration().file}</code>, where it is changed.</> : 'The daemon found no configuration file at its start. The defaults hold.'}</p>

@@ -5,6 +5,7 @@ import { rest, said } from '../daemon/daemon';
 import { signOutHere } from './sign-out';
 import { toast } from '../parts/toasts';
 import { ago, exact } from '../parts/time';
+import { Told } from '../parts/told';
 
 /** The part "Logins". */
 export function Logins() {
@@ -26,7 +27,7 @@ export function Logins() {
   return (
     <div class="choices">
       <p class="quiet">These browsers are signed in. A login ends 30 days after its last use, or when you end it here or by <code>trunkline logins revoke</code>.</p>
-      <Show when={loaded.error as unknown}>{(error) => <p class="problem" role="alert">The logins could not be read: {said(error()).text}</p>}</Show>
+      <Told><Show when={loaded.error as unknown}>{(error) => <p class="problem">The logins could not be read: {said(error()).text}</p>}</Show></Told>
       <Show when={!loaded.error}>
         <ul class="health-list"><For each={loaded()?.items} fallback={<li>{loaded.loading ? 'Reading…' : 'No browser is signed in.'}</li>}>{(login) => (
           <li>

@@ -3,6 +3,7 @@ import { useNavigate } from '@solidjs/router';
 import { Show, createSignal, onMount } from 'solid-js';
 import { said } from '../daemon/daemon';
 import { hasLoginEnded, signIn } from '../daemon/login';
+import { Told } from '../parts/told';
 
 /** Takes the ticket behind `#`, posts it once, and takes it out of the history. */
 export function OpenLink() {
@@ -59,7 +60,7 @@ export function Login(props: { problem?: string }) {
           <button class="primary" disabled={isBusy() || token().trim() === ''}>Go in</button>
         </div>
       </form>
-      <Show when={problem()}>{(text) => <p class="problem" role="alert">{text()}</p>}</Show>
+      <Told><Show when={problem()}>{(text) => <p class="problem">{text()}</p>}</Show></Told>
     </main>
   );
 }

@@ -7,6 +7,7 @@ import type { Conversation } from '../live/store';
 import { canAct } from '../daemon/role';
 import { useKeys } from '../parts/keys';
 import { count, many } from '../parts/time';
+import { Told } from '../parts/told';
 import { compareAnywhere } from '../text/diff-view';
 import { hunksOf, type DiffRow } from '../text/diff';
 import { spelledOut } from '../text/hostile';
@@ -44,7 +45,7 @@ export default function ChangesPage(props: { conversation: Conversation }) {
           <button type="button" class="primary" onClick={send}>Put {many(review.remarks().length, 'remark')} into the box</button>
         </Show>
       </header>
-      <Show when={reading()}>{(now) => <p class="quiet" role="status">Reading older records, {count(now().done)} of {count(now().of)}</p>}</Show>
+      <Told><Show when={reading()}>{(now) => <p class="quiet">Reading older records, {count(now().done)} of {count(now().of)}</p>}</Show></Told>
       <Show when={problem()}><p class="problem">{problem()}</p></Show>
       <Show when={files().length > 0} fallback={<Show when={props.conversation.isOpened() && reading() === null} fallback={<p class="quiet">Waiting for the records</p>}><p>No tool of this session has changed a file. Changes by commands are not known here.</p></Show>}>
         <p class="faint">The changes by tools since this session began, each file as one. Changes by commands are not known here.</p>

@@ -5,6 +5,7 @@ import type { Conversation } from '../live/store';
 import { said } from '../daemon/daemon';
 import type { Folded } from '../fold/model';
 import { count } from '../parts/time';
+import { Told } from '../parts/told';
 import { spelledOut } from '../text/hostile';
 import { SafeText } from '../text/safe';
 import { calm } from './calm';
@@ -80,7 +81,7 @@ export function ChangesSection(props: { conversation: Conversation }) {
   const href = (path: string) => `/s/${props.conversation.id}/changes?file=${encodeURIComponent(path)}`;
   return (
     <>
-      <Show when={reading()}>{(now) => <p class="quiet" role="status">Reading older records, {count(now().done)} of {count(now().of)}</p>}</Show>
+      <Told><Show when={reading()}>{(now) => <p class="quiet">Reading older records, {count(now().done)} of {count(now().of)}</p>}</Show></Told>
       <Show when={problem()}><p class="problem">{problem()}</p></Show>
       <Show when={files().length > 0} fallback={<Show when={props.conversation.isOpened() && reading() === null}><p class="quiet">No tool has changed a file.</p></Show>}>
         <ul class="side-rows">

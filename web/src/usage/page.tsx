@@ -8,6 +8,7 @@ import type { Usage } from '../daemon/types';
 import { saveAs } from '../parts/save';
 import { count, many, money } from '../parts/time';
 import { lastPart } from '../lobby/words';
+import { Told } from '../parts/told';
 import { spelledOut } from '../text/hostile';
 import { SafeText } from '../text/safe';
 import { Bars } from './bars';
@@ -64,9 +65,9 @@ export default function UsagePage() {
         <button onClick={() => saveAs(`usage-by-${by()}.csv`, 'text/csv', csv(by(), shown()))} disabled={shown().length === 0}>CSV</button>
       </header>
       <Limits />
-      <Show when={loaded.error as unknown}>{(error) => (
-        <p class="problem" role="alert">The usage could not be read: {said(error()).text} <button onClick={() => void refetch()}>Try again</button></p>
-      )}</Show>
+      <Told><Show when={loaded.error as unknown}>{(error) => (
+        <p class="problem">The usage could not be read: {said(error()).text} <button onClick={() => void refetch()}>Try again</button></p>
+      )}</Show></Told>
       <Show when={!loaded.error}>
         <p class="usage-sum figures" aria-live="polite">{money(all().cost_usd)} · {many(all().turns, 'turn')} · {count(tokensOf(all()))} tokens</p>
         <p class="faint">Days of {ZONE}. {all().simulated_turns > 0 && `${many(all().simulated_turns, 'turn')} of the simulated agent, which cost nothing, are not in the sums. `}
