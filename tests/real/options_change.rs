@@ -1,9 +1,14 @@
 //! Owns the tests of launch options that change while a session is there, and of a conversation that goes on at a message in place, on
 //! the real CLI.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
-use crate::world::{World, bash, nanos, text};
+use crate::{
+    hooks::answer,
+    world::{World, bash, nanos, text},
+};
 
 async fn patch(world: &World, id: &str, options: Value) -> Value {
     let path = format!("/v1/sessions/{id}");
@@ -155,4 +160,56 @@ async fn only_the_turn_that_is_named_is_dropped() {
         let refused = world.rest.lifecycle(&id, "restart", body).await.expect(422);
         assert_eq!(refused["field"], field, "{refused:#}");
     }
+}
+
+/// A turn with a command: the clients that are named are asked about it, by their places among the hooks, and no other.
+async fn hooked(world: &World, id: &str, name: &str, owners: &[&str]) {
+    let mut clients = Vec::new();
+    for owner in owners {
+        clients.push(world.daemon.attach_as(owner, id, None).await);
+    }
+    let before = world.rest.session(id).await;
+    let command = format!("touch {name}.txt");
+    world.prompt(id, json!([bash(&command), { "text": "ok" }])).await;
+    for (place, client) in clients.iter_mut().enumerate() {
+        let wanted = format!("trunkline/{place}");
+        let is_own = |frame: &Value| frame["data"]["request"]["callback_id"] == wanted.as_str();
+        let asked = client.find("the hook", is_own).await;
+        client
+            .send(&answer(&asked["data"]["request_id"], json!({})))
+            .await;
+    }
+    world.idle_after(id, before["turns"].as_u64().unwrap() + 1).await;
+    let events = world.rest.events(id, before["head_seq"].as_u64().unwrap()).await;
+    let is_answer =
+        |record: &&Value| record["src"] == "client" && record["data"]["type"] == "control_response";
+    let answers = events.iter().filter(is_answer);
+    let by: BTreeSet<_> = answers.map(|record| text(record, "by")).collect();
+    let expected: BTreeSet<_> = owners.iter().map(|owner| format!("ws:{owner}")).collect();
+    assert_eq!(by, expected, "{events:#?}");
+    assert!(world.exists(&format!("{name}.txt")));
+}
+
+#[tokio::test]
+async fn the_next_process_calls_the_hooks_that_are_left_and_those_that_are_new() {
+    let world = World::start().await;
+    let hook = |client: &str| {
+        json!({
+            "event": "PreToolUse", "matcher": "Bash", "target": { "type": "client", "client_id": client },
+        })
+    };
+    let hooks = json!([hook("gone"), hook("stays")]);
+    let id = world
+        .session(json!({ "hooks": hooks, "allowed_tools": ["Bash"] }))
+        .await;
+    hooked(&world, &id, "first", &["gone", "stays"]).await;
+    let view = patch(&world, &id, json!({ "hooks": [hook("stays"), hook("new")] })).await;
+    assert_eq!(view["needs_restart"], json!(["hooks"]), "{view:#}");
+    hooked(&world, &id, "second", &["gone", "stays"]).await;
+    world
+        .rest
+        .lifecycle(&id, "restart?wait=ready", json!({}))
+        .await
+        .expect(200);
+    hooked(&world, &id, "third", &["stays", "new"]).await;
 }

@@ -1,5 +1,6 @@
 //! Owns what the CLI asks its host and no person decides: hooks, messages to MCP servers, and what is not known.
 
+mod changed;
 mod mcp;
 mod outside;
 mod registered;
