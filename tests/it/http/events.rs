@@ -162,6 +162,19 @@ async fn an_event_stream_resumes_by_last_event_id() {
     assert!(problem["detail"].as_str().unwrap().contains("last-event-id"));
 }
 
+/// The number of the last event wins over the address, which names an earlier record; a page asks with both to be told.
+#[tokio::test]
+async fn a_browser_that_comes_back_is_asked_for_no_time() {
+    let bed = Bed::start().await;
+    let id = bed.session(&RECORDS).await;
+    let path = format!("/v1/sessions/{id}/events?after=1&after_ts=2001-01-01T00:00:00Z");
+    let mut stream = open(&bed, &path, "text/event-stream", Some("2")).await;
+    let told = read_until(&mut stream, "}\n\n").await;
+    assert!(told.contains("id: 3\n") && !told.contains("id: 2\n"), "{told}");
+    let page = bed.request(Method::GET, &path).body(Body::empty()).unwrap();
+    bed.send(page).await.problem(409, "history_differs");
+}
+
 #[tokio::test]
 async fn a_stream_to_the_newest_record_tells_the_place_of_those_that_it_leaves_out() {
     let bed = Bed::start().await;
