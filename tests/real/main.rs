@@ -41,6 +41,7 @@ mod questions;
 mod restart;
 mod resume;
 mod rules;
+mod shrunk;
 mod socket;
 mod stops;
 mod taken_back;
