@@ -175,7 +175,8 @@ $(CLIENTS)/typescript/.ready: openapi/trunkline.json $(TYPESCRIPT)/node_modules/
 	cp $(TYPESCRIPT)/test/*.mjs $(@D)
 	awk '/^```ts$$/ {on = 1; next} /^```$$/ && on {exit} on' $(TYPESCRIPT)/README.md > $(@D)/first.mjs
 	cd $(@D) && '$(CURDIR)/$(TYPESCRIPT)/node_modules/.bin/tsc' --noEmit --checkJs --strict --module nodenext --target es2022 \
-		--skipLibCheck --typeRoots '$(CURDIR)/$(TYPESCRIPT)/node_modules/@types' --types node first.mjs story.mjs
+		--skipLibCheck --typeRoots '$(CURDIR)/$(TYPESCRIPT)/node_modules/@types' --types node first.mjs story.mjs follow.mjs
+	cd $(@D) && node --test history.mjs >history.log || { cat history.log; exit 1; }
 	@touch $@
 
 $(CLIENTS)/tools/.ready: $(PYTHON_CLIENT)/tests.lock
@@ -197,7 +198,7 @@ $(CLIENTS)/python/.ready: openapi/trunkline.json $(CLIENTS)/tools/.ready $(PYTHO
 	awk '/^```python$$/ {on = 1; next} /^```$$/ && on {exit} on' $(PYTHON_CLIENT)/README.md > $(@D)/first.py
 	MYPYPATH=$(PYTHON_CLIENT)/src $(CLIENTS)/tools/bin/python -m mypy --config-file $(PYTHON_CLIENT)/pyproject.toml \
 		--cache-dir $(CLIENTS)/mypy $(PYTHON_CLIENT)/src $(PYTHON_CLIENT)/tests $(@D)/first.py
-	$(@D)/bin/python $(PYTHON_CLIENT)/tests/test_backlog.py --quiet
+	for it in backlog history; do $(@D)/bin/python $(PYTHON_CLIENT)/tests/test_$$it.py --quiet || exit 1; done
 	@touch $@
 
 # The interpreter itself, ahead of a shim of it on PATH: pyenv's takes longer to start than the fake CLI.

@@ -10,7 +10,7 @@ use tokio::{
 };
 
 use crate::{
-    support::{programs::repository, wait::PATIENCE},
+    support::{daemon::TestDaemon, programs::repository, wait::PATIENCE},
     world::World,
 };
 
@@ -99,6 +99,96 @@ async fn check(world: &World, outcome: &Value) {
     let told = world.last_request().await["messages"].to_string();
     for words in ["Blue", "not on my watch", "the sum is 42"] {
         assert!(told.contains(words), "{words}: {told}");
+    }
+}
+
+/// A client that follows a session and tells where it is.
+struct Follower {
+    lines: tokio::io::Lines<BufReader<tokio::process::ChildStdout>>,
+    _child: tokio::process::Child,
+}
+
+impl Follower {
+    fn start(program: &Path, script: &str, setup: &Value) -> Self {
+        let mut child = Command::new(program)
+            .args([repository(script).to_str().unwrap(), &setup.to_string()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap_or_else(|error| panic!("`make clients` makes {}: {error}", program.display()));
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { lines, _child: child }
+    }
+
+    async fn says(&mut self) -> Value {
+        let line = timeout(PATIENCE, self.lines.next_line()).await;
+        let line = line.expect("it goes on").unwrap().expect("it has an end");
+        serde_json::from_str(&line).unwrap()
+    }
+}
+
+/// Puts a copy of a directory in the place of another one.
+#[expect(clippy::disallowed_methods, reason = "a person copies files")]
+fn restore(from: &Path, to: &Path) {
+    std::fs::remove_dir_all(to).unwrap();
+    let copied = std::process::Command::new("cp")
+        .arg("-a")
+        .args([from, to])
+        .status();
+    assert!(copied.unwrap().success());
+}
+
+#[tokio::test]
+async fn clients_of_a_restored_daemon_are_told_and_begin_anew() {
+    let mut daemon = TestDaemon::with_fake().start().await;
+    let mut copied = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let id = rest.create_ready(json!({ "cwd": daemon.work_dir("a") })).await;
+    rest.ask(&id, "before the copy").await;
+    rest.lifecycle(&id, "stop", json!({})).await.expect(200);
+    assert!(daemon.stop().success() && copied.stop().success());
+    restore(&daemon.data_dir(), &copied.data_dir());
+    restore(&daemon.home(), &copied.home());
+
+    // Clients read what the original says then.
+    daemon.start().await;
+    let rest = daemon.rest();
+    rest.lifecycle(&id, "resume?wait=ready", json!({}))
+        .await
+        .expect(200);
+    rest.ask(&id, "only in the original").await;
+    rest.lifecycle(&id, "stop", json!({})).await.expect(200);
+    let head = rest.session(&id).await["head_seq"].as_u64().unwrap();
+    let setup = json!({ "dataDir": daemon.data_dir(), "id": id, "until": head });
+    let python = repository("target/clients/python/bin/python");
+    let mut followers = [
+        Follower::start(&which("node"), "target/clients/typescript/follow.mjs", &setup),
+        Follower::start(&python, "clients/python/tests/follow.py", &setup),
+    ];
+    for follower in &mut followers {
+        assert_eq!(follower.says().await, json!({ "at": "read" }));
+    }
+    assert!(daemon.stop().success());
+
+    // Its copy goes its own way, as far and farther, and takes its place.
+    copied.start().await;
+    let there = copied.rest();
+    while there.session(&id).await["head_seq"].as_u64() <= Some(head) {
+        there
+            .lifecycle(&id, "resume?wait=ready", json!({}))
+            .await
+            .expect(200);
+        there.ask(&id, "only in the copy").await;
+        there.lifecycle(&id, "stop", json!({})).await.expect(200);
+    }
+    assert!(copied.stop().success());
+    restore(&copied.data_dir(), &daemon.data_dir());
+    daemon.start().await;
+    for follower in &mut followers {
+        let told =
+            json!({ "first": ["history_differs", 409, head], "again": "history_differs", "anew": head });
+        assert_eq!(follower.says().await, json!({ "outcome": told }));
     }
 }
 

@@ -2,21 +2,23 @@
 
 import asyncio
 import unittest
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from trunkline.backlog import MOST, Backlog
 from trunkline.records import Record
 
 
 def record(seq: int) -> Dict[str, Any]:
-    return {"seq": seq, "ts": "", "src": "stderr", "data": ""}
+    return {"seq": seq, "ts": f"at {seq}", "src": "stderr", "data": ""}
 
 
 class BacklogTest(unittest.IsolatedAsyncioTestCase):
     async def test_what_does_not_fit_is_read_from_the_journal(self) -> None:
         journal = [record(seq) for seq in range(1, MOST + 1201) if seq not in (MOST + 700, MOST + 701)]
 
-        async def page(after: int) -> Tuple[List[Dict[str, Any]], int]:
+        async def page(after: int, after_ts: Optional[str]) -> Tuple[List[Dict[str, Any]], int]:
+            # Each page is asked for by the record before it, with its time.
+            self.assertEqual(after_ts, f"at {after}")
             await asyncio.sleep(0)
             if after == MOST:
                 backlog.push(Record.of(record(MOST + 1201)))  # It comes while older ones are read.
@@ -42,7 +44,7 @@ class BacklogTest(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(found and found.seq, MOST + 1202)
 
     async def test_a_loop_has_what_came_before_it_fails(self) -> None:
-        async def page(after: int) -> Tuple[List[Dict[str, Any]], int]:
+        async def page(after: int, after_ts: Optional[str]) -> Tuple[List[Dict[str, Any]], int]:
             raise AssertionError("nothing is missing")
 
         backlog = Backlog(page)

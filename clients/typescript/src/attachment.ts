@@ -3,7 +3,7 @@
 import type { components } from './api.js';
 import { Backlog } from './backlog.js';
 import type { Session } from './client.js';
-import { ClosedError, TrunklineError, UnreachableError } from './errors.js';
+import { asPlaceRefused, ClosedError, HistoryDiffersError, TrunklineError, UnreachableError } from './errors.js';
 import type { CliRequest, ErrorFrame, Frame, JsonRpc, PendingRequest, SnapshotFrame } from './frames.js';
 import { respond, type McpServer } from './mcp.js';
 import { cli, note, type JournalRecord } from './records.js';
@@ -45,6 +45,8 @@ export interface Hook {
 export interface AttachOptions {
   /** The records after this number come first. Default: only new ones come. */
   after?: number;
+  /** The time of that record, as {@link Attachment.ts} had it: a session whose record is another one is refused. */
+  afterTs?: string;
   /** How this program names itself, so that it can come back after it was started again. Default: a name of its own. */
   clientId?: string;
   /** Decides what the agent asks. Without a decision the approval waits for somebody else. */
@@ -91,6 +93,8 @@ export class Attachment implements AsyncIterableIterator<JournalRecord>, AsyncDi
   private socket: Socket | undefined;
   /** The last record that came, and the last one that is history of this connection. */
   private cursor: number | undefined;
+  /** The time of that record, by which the daemon knows that its history is the one that this client has. */
+  private cursorTs: string | undefined;
   private headSeq = Infinity;
   private registration: { id: string; request: object } | undefined;
   private returnAfterMs: number | undefined;
@@ -108,7 +112,8 @@ export class Attachment implements AsyncIterableIterator<JournalRecord>, AsyncDi
     this.clientId = options.clientId ?? Attachment.newClientId();
     if (!/^[A-Za-z0-9._-]{1,64}$/.test(this.clientId)) throw new TypeError(`${this.clientId} is no name of a client`);
     this.cursor = options.after;
-    this.backlog = new Backlog((after) => this.page(after));
+    this.cursorTs = options.afterTs;
+    this.backlog = new Backlog((after, afterTs) => this.page(after, afterTs));
     this.initial = withResolvers();
     this.initial.promise.catch(() => undefined);
     void this.run();
@@ -127,6 +132,11 @@ export class Attachment implements AsyncIterableIterator<JournalRecord>, AsyncDi
   /** The number of the last record that the loop was given: `after` for the next time. */
   get seq(): number | undefined {
     return this.backlog.given;
+  }
+
+  /** The time of that record: `afterTs` for the next time. Nothing where it did not come itself, such as before the first one. */
+  get ts(): string | undefined {
+    return this.backlog.givenTs;
   }
 
   /** The next record; waits for it. */
@@ -159,17 +169,17 @@ export class Attachment implements AsyncIterableIterator<JournalRecord>, AsyncDi
   }
 
   /** A page of the journal. A daemon that is away is waited for, as the socket does. */
-  private async page(after: number): Promise<{ records: JournalRecord[]; after: number }> {
+  private async page(after: number, afterTs: string | undefined): Promise<{ records: JournalRecord[]; after: number }> {
     const { trunkline, id } = this.session;
     const { signal } = this.leaving;
     for (;;) {
       try {
-        const init = { params: { path: { id }, query: { after, limit: 500 } }, signal };
+        const init = { params: { path: { id }, query: { ...placeOf(after, afterTs), limit: 500 } }, signal };
         const page = await trunkline.rest.GET('/v1/sessions/{id}/events', init);
         return { records: page.items as unknown as JournalRecord[], after: page.next_after };
       } catch (error) {
         const mayPass = error instanceof UnreachableError || (error instanceof TrunklineError && error.retryable);
-        if (!mayPass || signal.aborted) throw error;
+        if (!mayPass || signal.aborted) throw asPlaceRefused(error, afterTs !== undefined);
         await pause(FIRST_PAUSE_MS, signal);
       }
     }
@@ -214,7 +224,7 @@ export class Attachment implements AsyncIterableIterator<JournalRecord>, AsyncDi
     const { trunkline, id } = this.session;
     const path = `/v1/sessions/${id}/ws`;
     const query = new URLSearchParams({ client_id: this.clientId });
-    if (this.cursor !== undefined) query.set('after', String(this.cursor));
+    for (const [name, value] of Object.entries(placeOf(this.cursor, this.cursorTs))) query.set(name, String(value));
     this.headSeq = Infinity;
     let hasCome = false;
     let timer: ReturnType<typeof setInterval> | undefined;
@@ -249,13 +259,17 @@ export class Attachment implements AsyncIterableIterator<JournalRecord>, AsyncDi
   /** A page is not told why an upgrade was refused: a route that is refused for the same reasons says it. */
   private async refused(): Promise<void> {
     const { trunkline, id } = this.session;
-    const query = this.cursor === undefined ? { limit: 1 } : { after: this.cursor, limit: 1 };
+    const query: { after?: number; after_ts?: string; limit: number; ticket?: string } = { ...placeOf(this.cursor, this.cursorTs), limit: 1 };
     try {
+      // A program that has tickets alone shows one here too, where it gets one for this path.
+      const { token } = await trunkline.place(false);
+      const ticket = token === undefined ? await trunkline.ticket?.(`/v1/sessions/${id}/events`).catch(() => undefined) : undefined;
+      if (ticket !== undefined) query.ticket = ticket;
       await trunkline.rest.GET('/v1/sessions/{id}/events', { params: { path: { id }, query }, signal: this.leaving.signal });
     } catch (error) {
-      // With tickets alone the routes do not know this program.
+      // Without a ticket the route does not know such a program.
       const isUnknown = trunkline.ticket && error instanceof TrunklineError && error.status === 401;
-      if (isFinal(error) && !isUnknown) throw error;
+      if (isFinal(error) && !isUnknown) throw asPlaceRefused(error, this.cursorTs !== undefined);
     }
   }
 
@@ -288,7 +302,11 @@ export class Attachment implements AsyncIterableIterator<JournalRecord>, AsyncDi
     }
     switch (frame.type) {
       case 'trunkline.snapshot': this.onSnapshot(frame); break;
-      case 'trunkline.gap': this.cursor = frame.last_seq; this.backlog.skip(frame.last_seq); break;
+      case 'trunkline.gap':
+        this.cursor = frame.last_seq;
+        this.cursorTs = undefined;
+        this.backlog.skip(frame.last_seq);
+        break;
       case 'trunkline.shutdown': this.returnAfterMs = frame.reconnect_after_ms; break;
       case 'trunkline.ack': if (frame.request_id) this.answers.delete(frame.request_id); break;
       case 'trunkline.error': this.onRefusal(frame); break;
@@ -300,7 +318,7 @@ export class Attachment implements AsyncIterableIterator<JournalRecord>, AsyncDi
 
   private onSnapshot(snapshot: SnapshotFrame): void {
     this.cursor ??= snapshot.after;
-    this.backlog.begin(this.cursor);
+    this.backlog.begin(this.cursor, this.cursorTs);
     this.headSeq = snapshot.head_seq;
     this.register(snapshot.session.options);
     // Anything that is not open any more was taken back, or answered by others, while this client was away.
@@ -329,6 +347,7 @@ export class Attachment implements AsyncIterableIterator<JournalRecord>, AsyncDi
       return;
     }
     this.cursor = record.seq;
+    this.cursorTs = record.ts;
     this.backlog.push(record, characters);
     // The open requests of the history are in the snapshot.
     if (record.seq <= this.headSeq) return;
@@ -348,13 +367,18 @@ export class Attachment implements AsyncIterableIterator<JournalRecord>, AsyncDi
   }
 
   private onRefusal(frame: ErrorFrame): void {
-    if (frame.request_id === this.registration?.id) {
+    const error = TrunklineError.from(frame);
+    if (error instanceof HistoryDiffersError) {
+      this.end(error);
+      return;
+    }
+    if (frame.request_id !== undefined && frame.request_id === this.registration?.id) {
       if (NO_PROCESS.has(frame.code)) this.initial.resolve();
-      else this.failRegistration(new TrunklineError(frame));
+      else this.failRegistration(error);
       return;
     }
     if (frame.request_id) this.answers.delete(frame.request_id);
-    if (!LATE.has(frame.code)) this.report(new TrunklineError(frame));
+    if (!LATE.has(frame.code)) this.report(error);
   }
 
   private onResponse(response: { subtype: string; request_id: string; error?: string }): void {
@@ -511,6 +535,12 @@ export function asLaunchOptions(launch: LaunchOptions, clientId: string, options
   if (hooks.length > 0) made.hooks = [...(launch.hooks ?? []), ...hooks];
   if (servers.length > 0) made.sdk_mcp_servers = { ...launch.sdk_mcp_servers, ...Object.fromEntries(servers) };
   return made;
+}
+
+/** A place in a journal as the routes take it. The time alone, or that of no record, says nothing. */
+function placeOf(after: number | undefined, afterTs: string | undefined): { after?: number; after_ts?: string } {
+  if (!after || afterTs === undefined) return after === undefined ? {} : { after };
+  return { after, after_ts: afterTs };
 }
 
 /** Whether the daemon would say the same to the next try. */

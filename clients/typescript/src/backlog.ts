@@ -5,16 +5,19 @@ import type { JournalRecord } from './records.js';
 const MOST = 4096;
 const MOST_CHARACTERS = 16 * 1024 * 1024;
 
-/** Reads a page of the journal, and tells after which record the next one begins. */
-type Page = (after: number) => Promise<{ records: JournalRecord[]; after: number }>;
+/** Reads a page of the journal after a record, whose time is told where it is known, and tells after which record the next one begins. */
+type Page = (after: number, afterTs: string | undefined) => Promise<{ records: JournalRecord[]; after: number }>;
 
 export class Backlog {
   /** The last record that the loop was given. */
   given: number | undefined;
+  /** Its time; nothing where it did not come itself. */
+  givenTs: string | undefined;
   private waiting: { record: JournalRecord; characters: number }[] = [];
   private characters = 0;
   /** The last record that is in the queue or went through it, and the last one that there is. */
   private queued: number | undefined;
+  private queuedTs: string | undefined;
   private head = 0;
   private isOver = false;
   private error: unknown;
@@ -24,9 +27,10 @@ export class Backlog {
   constructor(private readonly page: Page) {}
 
   /** The first record will be the one after this. */
-  begin(after: number): void {
-    this.given ??= after;
-    this.queued ??= after;
+  begin(after: number, afterTs?: string): void {
+    if (this.queued !== undefined) return;
+    this.given = this.queued = after;
+    this.givenTs = this.queuedTs = afterTs;
   }
 
   push(record: JournalRecord, characters: number): void {
@@ -37,6 +41,7 @@ export class Backlog {
     const hasRoom = this.waiting.length < MOST && this.characters + characters <= MOST_CHARACTERS;
     if (isNext && (hasRoom || this.waiting.length === 0)) {
       this.queued = record.seq;
+      this.queuedTs = record.ts;
       this.waiting.push({ record, characters });
       this.characters += characters;
     }
@@ -46,7 +51,10 @@ export class Backlog {
   /** The records up to this one are missing. */
   skip(seq: number): void {
     // Where some did not fit before, the journal tells of the gap again.
-    if (this.queued === undefined || this.queued >= this.head) this.queued = Math.max(this.queued ?? 0, seq);
+    if ((this.queued === undefined || this.queued >= this.head) && seq > (this.queued ?? 0)) {
+      this.queued = seq;
+      this.queuedTs = undefined;
+    }
     this.head = Math.max(this.head, seq);
   }
 
@@ -65,6 +73,7 @@ export class Backlog {
       if (first) {
         this.characters -= first.characters;
         this.given = first.record.seq;
+        this.givenTs = first.record.ts;
         return first.record;
       }
       if (this.isOver) {
@@ -82,13 +91,15 @@ export class Backlog {
   }
 
   private async read(after: number): Promise<void> {
-    const page = await this.page(after).catch((error: unknown) => {
+    const page = await this.page(after, this.queuedTs).catch((error: unknown) => {
       if (!this.isOver) throw error;
     });
     if (!page || this.isOver) return;
     // The daemon bounds the size of a page.
     this.waiting.push(...page.records.map((record) => ({ record, characters: 0 })));
+    const last = page.records.at(-1);
     this.queued = Math.max(this.queued ?? after, page.after);
+    this.queuedTs = last?.seq === this.queued ? last.ts : undefined;
   }
 
   private wake(): void {

@@ -3,7 +3,7 @@ import type { ErrorCode, Problem } from './types.js';
 
 /** The daemon refused a request, with a problem (RFC 9457) or a frame of a socket that says the same. */
 export class TrunklineError extends Error {
-  override readonly name = 'TrunklineError';
+  override readonly name: string = 'TrunklineError';
   /** The stable code. Codes may be added: treat an unknown one by its `status`. */
   readonly code: ErrorCode;
   /** The HTTP status; 0 for a frame of a socket. */
@@ -30,8 +30,28 @@ export class TrunklineError extends Error {
     const unknown = {
       type: 'about:blank', title, status, code: 'internal', detail: title, retryable: status >= 500, side_effect_possible: true,
     };
-    return new TrunklineError({ ...unknown, ...(typeof body === 'object' ? body : {}) } as Problem);
+    return TrunklineError.from({ ...unknown, ...(typeof body === 'object' ? body : {}) } as Problem);
   }
+
+  /** The error of a problem, by its code. */
+  static from(problem: Problem): TrunklineError {
+    return problem.code === 'history_differs' ? new HistoryDiffersError(problem) : new TrunklineError(problem);
+  }
+}
+
+/**
+ * The session has another history than the one that this program has read: its data directory was restored from a copy, and went
+ * its own way. Begin anew, without `after`. The `code` is `history_differs`, or `seq_beyond_head` where the restored session has not
+ * come as far as the record that this program had.
+ */
+export class HistoryDiffersError extends TrunklineError {
+  override readonly name = 'HistoryDiffersError';
+}
+
+/** The refusal to go on after a record; `hadRecord`: this program got that record itself. */
+export function asPlaceRefused(error: unknown, hadRecord: boolean): unknown {
+  const isOther = hadRecord && error instanceof TrunklineError && error.code === 'seq_beyond_head';
+  return isOther ? new HistoryDiffersError(error.problem) : error;
 }
 
 /** No daemon answers. */

@@ -5,7 +5,7 @@
 export type { components, paths } from './api.js';
 export { Attachment, type ApprovalContext, type AttachOptions, type Hook, type HookContext } from './attachment.js';
 export { Session, Trunkline, type TrunklineOptions } from './client.js';
-export { ClosedError, TrunklineError, UnreachableError } from './errors.js';
+export { ClosedError, HistoryDiffersError, TrunklineError, UnreachableError } from './errors.js';
 export type { Frame, GapFrame, ShutdownFrame, SnapshotFrame } from './frames.js';
 export type { FindOptions } from './reach.js';
 export type { McpServer, McpTool, ToolAnnotations, ToolResult } from './mcp.js';

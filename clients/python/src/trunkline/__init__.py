@@ -3,7 +3,7 @@
 from . import api
 from .attachment import Attachment, AttachOptions, Hook
 from .client import Session, Trunkline
-from .errors import ClosedError, TrunklineError, UnreachableError
+from .errors import ClosedError, HistoryDiffersError, TrunklineError, UnreachableError
 from .mcp import McpServer, McpTool
 from .records import Record
 
@@ -11,6 +11,7 @@ __all__ = [
     "AttachOptions",
     "Attachment",
     "ClosedError",
+    "HistoryDiffersError",
     "Hook",
     "McpServer",
     "McpTool",

@@ -18,7 +18,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.typing import Subprotocol
 
 from .backlog import Backlog
-from .errors import ClosedError, TrunklineError, UnreachableError
+from .errors import ClosedError, HistoryDiffersError, TrunklineError, UnreachableError, as_place_refused
 from .mcp import McpServer
 from .records import Record
 
@@ -65,6 +65,8 @@ class AttachOptions(TypedDict, total=False):
 
     #: The records after this number come first. Default: only new ones come.
     after: Optional[int]
+    #: The time of that record, as :attr:`Attachment.ts` had it: a session whose record is another one is refused.
+    after_ts: Optional[str]
     #: How this program names itself, so that it can come back after it was started again. Default: a name of its own.
     client_id: Optional[str]
     #: Decides what the agent asks. With ``None`` the approval waits for somebody else.
@@ -115,6 +117,8 @@ class Attachment:
         self._socket: Optional[ClientConnection] = None
         # The last record that came, and the last one that is history of this connection; before the snapshot all are.
         self._cursor = options.get("after")
+        # The time of that record, by which the daemon knows that its history is the one that this client has.
+        self._cursor_ts = options.get("after_ts")
         self._head: float = float("inf")
         self._registration: Optional[Dict[str, Any]] = None
         self._registration_id: Optional[str] = None
@@ -133,6 +137,11 @@ class Attachment:
     def seq(self) -> Optional[int]:
         """The number of the last record that the loop was given: ``after`` for the next time."""
         return self._backlog.given
+
+    @property
+    def ts(self) -> Optional[str]:
+        """The time of that record: ``after_ts`` for the next time. ``None`` where it did not come itself, such as before the first one."""
+        return self._backlog.given_ts
 
     def __aiter__(self) -> Attachment:
         return self
@@ -189,14 +198,16 @@ class Attachment:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _page(self, after: int) -> Tuple[List[Dict[str, Any]], int]:
+    async def _page(self, after: int, after_ts: Optional[str] = None) -> Tuple[List[Dict[str, Any]], int]:
         """A page of the journal. A daemon that is away is waited for, as the socket does."""
         while True:
             try:
-                page = await self.session.trunkline.rest.list_events(self.session.id, after=after, limit=500)
+                page = await self.session.trunkline.rest.list_events(self.session.id, limit=500, **_place(after, after_ts))
                 return cast("List[Dict[str, Any]]", page["items"]), page["next_after"]
             except (UnreachableError, TrunklineError) as error:
-                if self._is_closed or (isinstance(error, TrunklineError) and not error.retryable):
+                if isinstance(error, TrunklineError) and not error.retryable:
+                    raise as_place_refused(error, after_ts is not None) from None
+                if self._is_closed:
                     raise
             await asyncio.sleep(FIRST_PAUSE)
 
@@ -222,9 +233,7 @@ class Attachment:
 
     async def _connection(self, is_again: bool) -> bool:
         """One connection, from its beginning to its end; whether it came about. Raises what is final."""
-        query: Dict[str, Any] = {"client_id": self.client_id}
-        if self._cursor is not None:
-            query["after"] = self._cursor
+        query = {"client_id": self.client_id, **_place(self._cursor, self._cursor_ts)}
         self._head = float("inf")
         has_come = False
         try:
@@ -264,10 +273,10 @@ class Attachment:
     async def _refused(self) -> None:
         """A route that is refused for the same reasons says why."""
         try:
-            await self.session.trunkline.rest.list_events(self.session.id, after=self._cursor, limit=1)
+            await self.session.trunkline.rest.list_events(self.session.id, limit=1, **_place(self._cursor, self._cursor_ts))
         except TrunklineError as error:
             if not error.retryable:
-                raise
+                raise as_place_refused(error, self._cursor_ts is not None) from None
         except Exception:
             pass
 
@@ -290,7 +299,7 @@ class Attachment:
         if kind == "trunkline.snapshot":
             await self._on_snapshot(frame)
         elif kind == "trunkline.gap":
-            self._cursor = frame["last_seq"]
+            self._cursor, self._cursor_ts = frame["last_seq"], None
             self._backlog.skip(frame["last_seq"])
         elif kind == "trunkline.shutdown":
             self._return_after = frame["reconnect_after_ms"] / 1000
@@ -301,12 +310,12 @@ class Attachment:
         elif kind == "control_response":
             self._on_response(frame["response"])
         self._tell(self._on_frame, frame)
-        return True
+        return not self._is_closed
 
     async def _on_snapshot(self, snapshot: Dict[str, Any]) -> None:
         if self._cursor is None:
             self._cursor = snapshot["after"]
-        self._backlog.begin(self._cursor or 0)
+        self._backlog.begin(self._cursor or 0, self._cursor_ts)
         self._head = snapshot["head_seq"]
         await self._register(snapshot["session"]["options"])
         # Anything that is not open any more was taken back, or answered by others, while this client was away.
@@ -332,7 +341,7 @@ class Attachment:
             return True
         if cursor is not None and record.seq != cursor + 1:
             return False  # A record is missing on the way: it is asked for again.
-        self._cursor = record.seq
+        self._cursor, self._cursor_ts = record.seq, record.ts
         self._backlog.push(record, characters)
         # The open requests of the history are in the snapshot.
         if record.seq <= self._head:
@@ -366,7 +375,9 @@ class Attachment:
                 self._registered(error)
             return
         self._answers.pop(request_id or "", None)
-        if error.code not in LATE:
+        if isinstance(error, HistoryDiffersError):
+            self._end(error)
+        elif error.code not in LATE:
             self._report(error)
 
     def _on_response(self, response: Dict[str, Any]) -> None:
@@ -511,6 +522,13 @@ class Attachment:
             self._report(error)
         finally:
             self._sent.discard(id)
+
+
+def _place(after: Optional[int], after_ts: Optional[str]) -> Dict[str, Any]:
+    """A place in a journal as the routes take it. The time alone, or that of no record, says nothing."""
+    if not after or after_ts is None:
+        return {} if after is None else {"after": after}
+    return {"after": after, "after_ts": after_ts}
 
 
 async def _hooked(hook: Hook, input: Dict[str, Any]) -> Dict[str, Any]:

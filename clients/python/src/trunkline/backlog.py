@@ -12,8 +12,8 @@ from .records import Record
 MOST = 4096
 MOST_CHARACTERS = 16 * 1024 * 1024
 
-#: Reads a page of the journal, and tells after which record the next one begins.
-Page = Callable[[int], Awaitable[Tuple[List[Dict[str, Any]], int]]]
+#: Reads a page of the journal after a record, whose time is told where it is known, and tells after which record the next one begins.
+Page = Callable[[int, Optional[str]], Awaitable[Tuple[List[Dict[str, Any]], int]]]
 
 
 class Backlog:
@@ -22,11 +22,14 @@ class Backlog:
     def __init__(self, page: Page) -> None:
         #: The last record that the loop was given.
         self.given: Optional[int] = None
+        #: Its time; ``None`` where it did not come itself.
+        self.given_ts: Optional[str] = None
         self._page = page
         self._waiting: Deque[Tuple[Record, int]] = deque()
         self._characters = 0
         # The last record that is in the queue or went through it, and the last one that there is.
         self._queued: Optional[int] = None
+        self._queued_ts: Optional[str] = None
         self._head = 0
         self._is_over = False
         self._error: Optional[BaseException] = None
@@ -34,10 +37,11 @@ class Backlog:
         # One of several that wait for a record reads for all.
         self._reading = asyncio.Lock()
 
-    def begin(self, after: int) -> None:
+    def begin(self, after: int, after_ts: Optional[str] = None) -> None:
         """The first record will be the one after this."""
         if self._queued is None:
             self.given = self._queued = after
+            self.given_ts = self._queued_ts = after_ts
 
     def push(self, record: Record, characters: int = 0) -> None:
         self._head = record.seq
@@ -49,6 +53,7 @@ class Backlog:
         has_room = len(self._waiting) < MOST and self._characters + characters <= MOST_CHARACTERS
         if is_next and (has_room or not self._waiting):
             self._queued = record.seq
+            self._queued_ts = record.ts
             self._waiting.append((record, characters))
             self._characters += characters
         self._wake.set()
@@ -56,8 +61,9 @@ class Backlog:
     def skip(self, seq: int) -> None:
         """The records up to this one are missing."""
         # Where some did not fit before, the journal tells of the gap again.
-        if self._queued is None or self._queued >= self._head:
-            self._queued = max(self._queued or 0, seq)
+        if (self._queued is None or self._queued >= self._head) and seq > (self._queued or 0):
+            self._queued = seq
+            self._queued_ts = None
         self._head = max(self._head, seq)
 
     def end(self, error: Optional[BaseException]) -> None:
@@ -75,6 +81,7 @@ class Backlog:
                 record, characters = self._waiting.popleft()
                 self._characters -= characters
                 self.given = record.seq
+                self.given_ts = record.ts
                 return record
             if self._is_over:
                 if self._error is not None:
@@ -94,7 +101,7 @@ class Backlog:
         if self._queued is None or not self._is_behind():
             return
         try:
-            records, after = await self._page(self._queued)
+            records, after = await self._page(self._queued, self._queued_ts)
         except Exception:
             if self._is_over:
                 return
@@ -103,3 +110,5 @@ class Backlog:
             # The daemon bounds the size of a page.
             self._waiting.extend((Record.of(record), 0) for record in records)
             self._queued = max(self._queued, after)
+            is_last = bool(records) and records[-1]["seq"] == self._queued
+            self._queued_ts = records[-1]["ts"] if is_last else None

@@ -38,7 +38,22 @@ class TrunklineError(Exception):
             "side_effect_possible": True,
             **(body if isinstance(body, dict) else {}),
         }
-        return cls(cast("Problem", problem))
+        kind = HistoryDiffersError if problem["code"] == "history_differs" else cls
+        return kind(cast("Problem", problem))
+
+
+class HistoryDiffersError(TrunklineError):
+    """The session has another history than the one that this program has read.
+
+    Its data directory was restored from a copy, and went its own way. Begin anew, without ``after``. The ``code`` is
+    ``history_differs``, or ``seq_beyond_head`` where the restored session has not come as far as the record that this program had.
+    """
+
+
+def as_place_refused(error: TrunklineError, had_record: bool) -> TrunklineError:
+    """The refusal to go on after a record; ``had_record``: this program got that record itself."""
+    is_other = had_record and error.code == "seq_beyond_head"
+    return HistoryDiffersError(error.problem) if is_other else error
 
 
 class UnreachableError(Exception):
