@@ -21,7 +21,7 @@ export class PartCutter {
   private isList = false;
   private items = 0;
 
-  /** Takes more text. Of the parts only the last one changes, and new ones follow. */
+  /** Takes more text. Only the last part changes, and new ones follow. */
   push(text: string): void {
     let from = 0;
     for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n', from)) {

@@ -101,7 +101,7 @@ const FIELDS: [prefix: string, field: keyof Draft][] = [
 export const fieldOf = (name: string | null | undefined): keyof Problems =>
   FIELDS.find(([prefix]) => name === prefix || name?.startsWith(`${prefix}.`) || name?.startsWith(`${prefix}[`))?.[1] ?? 'form';
 
-/** What the daemon refused, in words at the field that it means. */
+/** The daemon's refusal, in words at the field that it means. */
 export function problemsOf(error: unknown): Problems {
   const named = error instanceof TrunklineError ? (error.problem as { field?: string | null }).field ?? (error.code.includes('cwd') ? 'cwd' : null) : null;
   return { [fieldOf(named)]: said(error).text };

@@ -1,5 +1,5 @@
 // Owns the head of a block that is still being written: what of it is final, such as the items of a list but the last. It is lexed
-// once. What follows is lexed behind a short stand-in for the head, and joined with it.
+// once. The text behind it is lexed behind a short stand-in for the head, and joined with it.
 import type { Token, Tokens } from 'marked';
 import { LONGEST_PARAGRAPH, mostUsed } from './bombs';
 import { lex, type Lexed } from './lexing';
@@ -177,7 +177,7 @@ function rowOf(line: string, table: Tokens.Table): Tokens.TableCell[] {
   return table.header.map((_, at) => ({ text: cells[at] ?? '', tokens: wordsOf(cells[at] ?? ''), header: false, align: table.align[at] ?? null }));
 }
 
-/** What was lexed, with words behind it that were not. */
+/** The lexed tokens, with words behind them that were not lexed. */
 export function withWords(tokens: readonly Token[], more: string): Token[] {
   const last = tokens.at(-1);
   if (more.trim() === '' || last === undefined) return [...tokens];

@@ -6,7 +6,7 @@ import { CarefulLexer } from './bombs';
 const MOST_LOOKED_AT = 2_000;
 const LOOKED_AT_A_CHARACTER = 0.15;
 
-/** What the lexer says of a text. `used`: how many characters it went through, over all levels. */
+/** The lexer's result for a text. `used`: how many characters it went through, over all levels. */
 export interface Lexed {
   tokens: Token[];
   links: Links;

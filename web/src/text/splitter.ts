@@ -1,5 +1,5 @@
-// Owns how Markdown that arrives in pieces is cut into chunks: a chunk is closed once, and is never looked at again. Of the open
-// block what is final is lexed once, the rest now and then, and inside a code fence nothing is.
+// Owns how Markdown that arrives in pieces is cut into chunks: a chunk is closed once, and is never looked at again. Each final
+// part of the open block is lexed once, the rest now and then, and nothing inside a code fence.
 import type { Links, Token, Tokens } from 'marked';
 import { bombAt, isTooLong } from './bombs';
 import { endOf } from './ends';
@@ -48,7 +48,7 @@ export class Splitter {
   /** The closed parts, in order. */
   readonly chunks: Chunk[] = [];
   private tail = '';
-  /** What is final of the block that is open; `tail` follows it. */
+  /** The final part of the open block; `tail` follows it. */
   private head: Head | null = null;
   /** Whether the open block cannot have a head. */
   private isHeadless = false;
@@ -159,7 +159,7 @@ export class Splitter {
     return true;
   }
 
-  /** What was taken for final is not, or is too much: the block is lexed as a whole. */
+  /** The part taken for final is not, or is too much: the block is lexed as a whole. */
   private unsettle(): true {
     this.tail = (this.head?.raw ?? '') + this.tail;
     this.head = null;
