@@ -227,7 +227,7 @@ $(SCHEMATHESIS): $(WEB_TEST)/schemathesis.txt | tools
 # All that the tests in Rust need.
 ready: $(WEB_TEST_READY) $(PYTHON) $(PYTHON_SDK) $(SCHEMATHESIS) clients
 
-# What nextest runs is built as plain `cargo test` builds it.
+# Build the tests for nextest as plain `cargo test` builds them.
 built:
 	$(CARGO) test --locked --lib --tests --no-run
 

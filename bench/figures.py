@@ -146,7 +146,7 @@ def daemon_start(daemon):
 
     def first_line():
         for segment in daemon.journal(session):
-            # What the last one has is not all there yet.
+            # The last line may be incomplete.
             for line in segment.read_text().split("\n")[:-1]:
                 if '"src":"cli"' in line[:120]:
                     return json.loads(line)["ts"]

@@ -62,7 +62,7 @@ class Client(threading.Thread):
 
 
 def flood(program, clients):
-    """What one flood took: seconds by name, and the daemon's memory after it in kilobytes."""
+    """The costs of one flood: seconds by name, and the daemon's memory after it in kilobytes."""
     actions = json.dumps([{"flood": FLOOD_LINES, "bytes": 300}])
     with Daemon(FAKE, program=program) as daemon:
         session = daemon.create()["id"]

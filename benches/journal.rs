@@ -59,7 +59,7 @@ fn main() {
     println!("  ratio {:.2}", plain.as_secs_f64() / journal.as_secs_f64());
 }
 
-/// What a process prints: lines of one JSON object each.
+/// The output of a process: lines of one JSON object each.
 fn input() -> Vec<u8> {
     let head = r#"{"type":"stream_event","event":{"type":"content_block_delta","delta":{"text":""#;
     let tail = "\"}}}\n";

@@ -54,7 +54,7 @@ function mcpServer() {
 
 const transports = new Map();
 
-/** That of the session, a new one for a request without a session, or nothing. */
+/** The transport of the session, a new one for a request without a session, or nothing. */
 async function transportFor(request) {
   const session = request.headers["mcp-session-id"];
   if (session) return transports.get(session);

@@ -200,7 +200,7 @@ async function record(options) {
     try {
       for await (const _ of query({ prompt: prompt(), options: given })) { /* nothing is expected */ }
     } catch (error) {
-      // The process ends without a result, which is an error to the SDK. What it passed is known by then.
+      // The process ends without a result, which is an error to the SDK. The options that it passed are known by then.
       if (!seen.args) throw error;
     }
   })();
