@@ -38,7 +38,7 @@ pub struct Levels {
     pub log_lines_dropped: u64,
     /// Processes that were started in advance.
     pub warm: Vec<WarmLevel>,
-    /// What CLIs said last about each limit of an account.
+    /// The last words of CLIs about each limit of an account.
     pub rate_limits: Vec<RateLimit>,
 }
 

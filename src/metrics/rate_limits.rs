@@ -22,7 +22,7 @@ struct LimitLabels {
     kind: String,
 }
 
-/// What CLIs said about limits. Clones count together.
+/// The words of CLIs about limits. Clones count together.
 #[derive(Clone, Debug)]
 pub struct RateLimitMetrics {
     events: Family<EventLabels, Counter>,

@@ -230,7 +230,7 @@ impl Supervisor {
         levels
     }
 
-    /// What CLIs said last about each limit; nothing while the store does not answer.
+    /// The last words of CLIs about each limit; nothing while the store does not answer.
     async fn rate_limits(&self) -> Vec<RateLimit> {
         let limits = self.shared.store.rate_limits().await.unwrap_or_default();
         limits.into_iter().map(|(_, limit)| limit).collect()

@@ -167,8 +167,8 @@ pub(super) async fn sum(
 
 /// List the limits of the account.
 ///
-/// What CLIs said last about each limit, when, and in which session; nobody is asked. They speak of limits when they use a
-/// subscription, and after an answer of the model. A session that is deleted takes along what its CLI said.
+/// The last words of CLIs about each limit, when, and in which session; nobody is asked. They speak of limits when they
+/// use a subscription, and after an answer of the model. A session that is deleted takes along what its CLI said.
 #[utoipa::path(
     get, path = "/v1/rate-limits", operation_id = "list_rate_limits", tag = "usage",
     responses((status = 200, description = "The limits", body = RateLimitList)),
