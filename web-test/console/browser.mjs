@@ -94,7 +94,7 @@ export async function accessible(page, where) {
     }
   }
   await page.emulateMedia({ colorScheme: null });
-  // What is said of a page is said between two sentences, and breaks off none.
+  // A screen reader says any news of a page between two sentences, and breaks off none.
   const loud = await page.locator('[role=alert], [aria-live=assertive]').count();
   if (loud > 0) throw new Error(`${where} has ${loud} places that break off what is being said`);
   const [wide, has] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
