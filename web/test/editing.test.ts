@@ -93,9 +93,9 @@ test('signing out forgets drafts, messages and what was sent', async () => {
   openDraft('d').change({ text: 'a secret' });
   post('d', { ...emptyDraft(), text: 'another' }, 'send');
   base.set('history', ['a third']);
-  sessionStorage.setItem('trunkline.answer.a', '{}');
+  localStorage.setItem('trunkline.answer.a', '{}');
   await signOutHere();
   await new Promise((resolve) => { setTimeout(resolve, 300); });
-  expect([[...base.keys()], openDraft('d').draft.text, outgoing('d'), sessionStorage.getItem('trunkline.answer.a')]).toEqual([[], '', [], null]);
+  expect([[...base.keys()], openDraft('d').draft.text, outgoing('d'), localStorage.getItem('trunkline.answer.a')]).toEqual([[], '', [], null]);
   vi.unstubAllGlobals();
 });

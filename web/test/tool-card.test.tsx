@@ -142,7 +142,7 @@ test('a card names its tool and shows every argument', () => {
 });
 
 test('a plan that starts without its remarks says so, and names the modes as the rest of the page does', () => {
-  sessionStorage.setItem('trunkline.answer.p', JSON.stringify({ remarks: { '1. One': 'Not so.' } }));
+  localStorage.setItem('trunkline.answer.p', JSON.stringify({ at: Date.now(), state: { remarks: { '1. One': 'Not so.' } } }));
   const approval = { id: 'p', session_id: 's', kind: 'plan', plan: '1. One', request: { input: {} }, deadline: null, requested_at: '2026-01-01T00:00:00Z' } as unknown as Approval;
   host = document.createElement('div');
   document.body.append(host);

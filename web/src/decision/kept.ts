@@ -1,41 +1,47 @@
-// Owns what a person has filled in and not sent yet: it outlives a reload of the page, and goes once it is sent.
+// Owns what a person has filled in and not sent yet: it outlives a reload and the tab, and goes once it is sent, or after a while.
 import { createStore, type SetStoreFunction } from 'solid-js/store';
 import { createEffect } from 'solid-js';
 
 const PLACE = 'trunkline.answer.';
 const nameOf = (id: string): string => `${PLACE}${id}`;
+/** Answers to requests that ended elsewhere are in nobody's way for so long. */
+const KEPT_MS = 7 * 86_400_000;
+
+interface Kept { at: number; state: object }
 
 /** A store for what is filled in for one request. */
 export function keptStore<T extends object>(id: string, fresh: T): [T, SetStoreFunction<T>] {
-  const [state, setState] = createStore<T>(read(id, fresh));
+  const untouched = JSON.stringify(fresh);
+  const [state, setState] = createStore<T>({ ...fresh, ...read(nameOf(id))?.state });
   createEffect(() => {
     const text = JSON.stringify(state);
     try {
-      sessionStorage.setItem(nameOf(id), text);
+      if (text === untouched) localStorage.removeItem(nameOf(id));
+      else localStorage.setItem(nameOf(id), `{"at":${Date.now()},"state":${text}}`);
     } catch { /* what is filled in lasts as long as the page */ }
   });
   return [state, setState];
 }
 
-function read<T extends object>(id: string, fresh: T): T {
+function read(name: string): Kept | null {
   try {
-    const text = sessionStorage.getItem(nameOf(id));
-    return text === null ? fresh : { ...fresh, ...JSON.parse(text) as Partial<T> };
+    const kept = JSON.parse(localStorage.getItem(name) ?? 'null') as Partial<Kept> | null;
+    return typeof kept?.at === 'number' && typeof kept.state === 'object' && kept.state !== null ? { at: kept.at, state: kept.state } : null;
   } catch {
-    return fresh;
+    return null;
   }
 }
 
-/** Forgets what was filled in. */
-export function forgetKept(id: string): void {
+function forget(isMeant: (name: string) => boolean): void {
   try {
-    sessionStorage.removeItem(nameOf(id));
+    for (const name of Object.keys(localStorage)) if (name.startsWith(PLACE) && isMeant(name)) localStorage.removeItem(name);
   } catch { /* nothing was kept */ }
 }
 
+/** Forgets what was filled in. */
+export const forgetKept = (id: string): void => forget((name) => name === nameOf(id));
+
 /** Forgets all that was filled in. */
-export function forgetAllKept(): void {
-  try {
-    for (const name of Object.keys(sessionStorage)) if (name.startsWith(PLACE)) sessionStorage.removeItem(name);
-  } catch { /* nothing was kept */ }
-}
+export const forgetAllKept = (): void => forget(() => true);
+
+forget((name) => Date.now() - (read(name)?.at ?? 0) > KEPT_MS);
