@@ -1,4 +1,4 @@
-"""What Schemathesis cannot read in the OpenAPI document: which sessions and directories there are, and which requests are refused
+"""Facts that Schemathesis cannot read in the OpenAPI document: which sessions and directories there are, and which requests are refused
 for a reason that no schema states. All checks are on; a failure is left out only where EXCUSED names its operations, its code and why.
 """
 

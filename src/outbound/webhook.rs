@@ -93,7 +93,7 @@ impl Outbound {
     /// CANCEL-SAFETY: dropping the future drops the connection; the webhook may have got the question.
     ///
     /// # Errors
-    /// That of the last attempt.
+    /// The error of the last attempt.
     pub async fn call(
         &self,
         hook: &Webhook,

@@ -30,7 +30,7 @@ const ANALYSIS_LIMIT: u32 = 400;
 /// The mode of the file: its owner alone may read it. SQLite gives its side files the same mode.
 const FILE_MODE: u32 = 0o600;
 
-/// What [`open`] gives.
+/// The parts of an open database.
 pub(super) struct Opened {
     pub(super) writer: SqliteConnection,
     pub(super) writer_options: SqliteConnectOptions,

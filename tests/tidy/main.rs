@@ -1,6 +1,7 @@
 //! Keeps the shape of the program: which module may use which, and where each fence stands.
 #![expect(clippy::expect_used, reason = "tests fail by panicking")]
 
+mod sentences;
 mod source;
 mod types;
 

@@ -6,7 +6,7 @@ use crate::claude::json;
 /// Checks `content` against `schema`.
 ///
 /// # Errors
-/// What is wrong, in words that name the field and never its value.
+/// The fault, in words that name the field and never its value.
 pub(super) fn check(schema: &str, content: &str) -> Result<(), String> {
     let mut given: Vec<(String, &str)> = Vec::new();
     json::for_each_member(content, |name, value| given.push((name.to_owned(), value)))

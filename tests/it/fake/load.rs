@@ -247,7 +247,7 @@ async fn a_client_that_vanishes_frees_its_place() {
     drop(silent);
 }
 
-/// What 12 approvals of 4 MB take while they are asked, shown and listed is not kept for good.
+/// The memory of 12 approvals of 4 MB, while they are asked, shown and listed, is not kept for good.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_approvals_come_in_pages_and_their_memory_is_given_back() {
     let (count, bytes) = (12, 4_000_000);
