@@ -287,11 +287,11 @@ mod tests {
     fn a_client_may_name_itself_and_the_page_lists_what_it_may_not_set() {
         let asked: BTreeMap<_, _> = pairs(&[(CLIENT_APP, "editor/1.2")]).into_iter().collect();
         assert_eq!(child(&[], [], &[], &asked).len(), 1);
-        let page = include_str!("../../docs/PROTOCOL.md");
+        let page = include_str!("../../docs/protocol/sessions.md");
         for name in NEVER {
             assert!(
                 page.contains(&format!("`{name}`")),
-                "{name} is not in docs/PROTOCOL.md"
+                "{name} is not in docs/protocol/sessions.md"
             );
         }
     }

@@ -406,7 +406,7 @@ pub(super) fn describe_question(question: &Value) -> Vec<String> {
 }
 
 /// The answer in a typed text: numbers of options become their labels, anything else is an answer in the person's own
-/// words. Several labels are joined as the agent expects them (PROTOCOL.md, `AskUserQuestion`).
+/// words. Several labels are joined as the agent expects them (its tool `AskUserQuestion`).
 fn chosen(question: &Value, typed: &str) -> String {
     let options = view::list(question, &["options"]);
     let is_multi = view::at(question, &["multiSelect"]).and_then(Value::as_bool) == Some(true);

@@ -327,7 +327,7 @@ codes! {
         "Send trunkline.unsubscribe first to begin at another record.";
     UnknownFrame, "unknown_frame", final, none,
         "The daemon knows no frame of this type",
-        "Send a frame whose type docs/PROTOCOL.md lists.";
+        "Send a frame whose type docs/protocol/websocket.md lists.";
     InvalidLine, "invalid_line", final, none,
         "The agent CLI would not accept this line",
         "Mend the line as the detail says.";

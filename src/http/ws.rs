@@ -1,5 +1,5 @@
 //! Owns the WebSocket of a session: the upgrade, the choice of the sub-protocol, and how a client is attached.
-//! `docs/PROTOCOL.md` is its description for clients.
+//! `docs/protocol/websocket.md` is its description for clients.
 
 mod client;
 mod close;

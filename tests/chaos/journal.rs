@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
-/// A record as docs/PROTOCOL.md describes it.
+/// A record as docs/protocol/records.md describes it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line<'a> {

@@ -70,6 +70,19 @@ pub(crate) fn command_of(page: &str, beginning: &str) -> String {
     all.pop_first().unwrap_or_default()
 }
 
+/// The path and the text of each page of the protocol.
+pub(crate) fn protocol() -> Vec<(String, String)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/protocol");
+    let mut pages: Vec<(String, String)> = fs::read_dir(folder)
+        .expect("docs/protocol")
+        .map(|entry| entry.expect("a page").file_name())
+        .map(|name| format!("docs/protocol/{}", name.display()))
+        .map(|page| (page.clone(), text(&page)))
+        .collect();
+    pages.sort();
+    pages
+}
+
 fn text(page: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(page);
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))

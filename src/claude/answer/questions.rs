@@ -39,7 +39,7 @@ struct Question {
     takes_several: bool,
 }
 
-/// The answer to questions. Several labels are joined with `, ` (PROTOCOL.md, `AskUserQuestion`).
+/// The answer to questions. Several labels are joined with `, ` (its tool `AskUserQuestion`).
 ///
 /// # Errors
 /// `request` asks no questions, or not one that is answered, or not in this way.

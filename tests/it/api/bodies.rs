@@ -15,7 +15,7 @@ use crate::{
 
 /// The largest prompt of these daemons.
 const PROMPT_BYTES: usize = 64 * 1024;
-/// The size of a body that holds no prompt, and of one that does beyond the prompt: see `docs/PROTOCOL.md`.
+/// The size of a body that holds no prompt, and of one that does beyond the prompt: see `docs/protocol/sessions.md`.
 const BODY_BYTES: usize = 1024 * 1024;
 /// The bytes that may be sent about logins, which a stranger does.
 const LOGIN_BYTES: usize = 4 * 1024;

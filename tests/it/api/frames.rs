@@ -17,7 +17,7 @@ use crate::{
         schema::faults,
     },
     support::{
-        daemon::TestDaemon, event_stream::EventStream, login::Page, programs::fake_prompt,
+        daemon::TestDaemon, event_stream::EventStream, login::Page, pages::protocol, programs::fake_prompt,
         programs::repository, ws::Ws,
     },
 };
@@ -117,14 +117,16 @@ fn every_example_has_the_schema_of_its_message() {
     }
 }
 
-/// The fenced parts of the protocol page with this mark.
+/// The fenced parts of the pages of the protocol with this mark.
 fn blocks(mark: &str) -> Vec<String> {
-    let page = fs::read_to_string(repository("docs/PROTOCOL.md")).unwrap();
     let open = format!("```{mark}\n");
-    let parts = page.split(&open).skip(1);
-    parts
-        .map(|part| part.split("\n```").next().unwrap().to_owned())
-        .collect()
+    let of_page = |page: &str| -> Vec<String> {
+        let parts = page.split(&open).skip(1);
+        parts
+            .map(|part| part.split("\n```").next().unwrap().to_owned())
+            .collect()
+    };
+    protocol().iter().flat_map(|(_, page)| of_page(page)).collect()
 }
 
 /// Sources of frames that the program says to itself only: any version may change them.

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use crate::docs::{PAGES, read};
+use crate::{
+    docs::{PAGES, read},
+    support::pages::protocol,
+};
 
 /// The pages whose links name a function, a type or a test.
 const OF_CODE: [&str; 5] = [
@@ -47,6 +50,18 @@ fn links_lead_to_files_that_are_there() {
         for (label, target) in links(page) {
             assert!(root.join(&target).exists(), "{page}: [{label}] leads to {target}");
         }
+    }
+}
+
+#[test]
+fn the_page_of_the_protocol_lists_its_pages() {
+    let listed = links("docs/PROTOCOL.md");
+    for (page, _) in protocol() {
+        assert!(PAGES.contains(&page.as_str()), "no test reads {page}");
+        assert!(
+            listed.iter().any(|(_, target)| *target == page),
+            "docs/PROTOCOL.md does not list {page}"
+        );
     }
 }
 

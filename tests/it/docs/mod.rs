@@ -16,7 +16,7 @@ mod webhook;
 use std::{fs, path::Path};
 
 /// The documents for people.
-const PAGES: [&str; 19] = [
+const PAGES: [&str; 29] = [
     "README.md",
     "AGENTS.md",
     "clients/python/README.md",
@@ -35,6 +35,16 @@ const PAGES: [&str; 19] = [
     "docs/PERFORMANCE.md",
     "docs/PROTOCOL.md",
     "docs/RELIABILITY.md",
+    "docs/protocol/approvals-and-rules.md",
+    "docs/protocol/basics.md",
+    "docs/protocol/errors.md",
+    "docs/protocol/hooks-and-mcp.md",
+    "docs/protocol/metrics.md",
+    "docs/protocol/outbound.md",
+    "docs/protocol/records.md",
+    "docs/protocol/sessions.md",
+    "docs/protocol/supervision.md",
+    "docs/protocol/websocket.md",
     "tests/programs/README.md",
 ];
 

@@ -1,4 +1,4 @@
-//! The webhook of `docs/PROTOCOL.md`, run as it stands there and asked by a daemon.
+//! The webhook of `docs/protocol/outbound.md`, run as it stands there and asked by a daemon.
 #![expect(
     clippy::unwrap_used,
     reason = "reads what the programs print, and fails by panicking"
@@ -23,7 +23,7 @@ impl Drop for Server {
 
 /// The server of the page on a free port, and its address.
 fn start(newcomer: &Newcomer) -> (Server, String) {
-    let page = read("docs/PROTOCOL.md");
+    let page = read("docs/protocol/outbound.md");
     let (_, block) = page.split_once("```python\n").unwrap();
     let (program, _) = block.split_once("```").unwrap();
     let mut child = newcomer

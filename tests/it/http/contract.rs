@@ -109,10 +109,10 @@ fn every_reference_of_the_document_leads_somewhere() {
 
 #[test]
 fn the_protocol_page_lists_every_code() {
-    let page = include_str!("../../../docs/PROTOCOL.md");
+    let page = include_str!("../../../docs/protocol/errors.md");
     for code in ErrorCode::ALL {
         let status = ApiError::new(*code).response(None).status();
         let row = format!("| {} | `{}` | {} |", status.as_u16(), code.as_str(), code.title());
-        assert!(page.contains(&row), "docs/PROTOCOL.md has no row {row}");
+        assert!(page.contains(&row), "docs/protocol/errors.md has no row {row}");
     }
 }

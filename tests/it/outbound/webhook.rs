@@ -106,7 +106,7 @@ async fn a_question_is_signed_and_goes_and_comes_byte_for_byte() {
 
 #[test]
 fn the_example_of_the_documentation_is_signed_right() {
-    let page = include_str!("../../../docs/PROTOCOL.md");
+    let page = include_str!("../../../docs/protocol/outbound.md");
     let example = page.split("```http\n").nth(1).unwrap();
     let (head, rest) = example.split_once("\n\n").unwrap();
     let body = rest.split_once('\n').unwrap().0;

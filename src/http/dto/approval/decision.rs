@@ -201,7 +201,10 @@ mod tests {
     /// The examples of the page are decisions that the API takes.
     #[test]
     fn the_documented_decisions_are_taken() {
-        const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/PROTOCOL.md"));
+        const PAGE: &str = include_str!(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/docs/protocol/approvals-and-rules.md"
+        ));
         let examples: Vec<&str> = PAGE
             .split("```json decision\n")
             .skip(1)
