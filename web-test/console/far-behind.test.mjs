@@ -156,6 +156,51 @@ test('older records that come while a reader rests move nothing', { timeout: 120
   await person.clean();
 });
 
+test('a reader on the way back to a place comes to it, though the page is loaded anew meanwhile', { timeout: 120_000 }, async () => {
+  const { browser, world } = here;
+  const person = await Person.at(browser, world.url);
+  await person.signIn(await world.address());
+  const { id } = await world.ask('/v1/sessions', { body: { cwd: world.work, prompt: acts('Write much', Array.from({ length: 800 }, (_, n) => ({ text: `Step ${n}` }))) } });
+  await until('the turn ends', async () => (await world.ask(`/v1/sessions/${id}`)).turns === 1);
+  const page = await person.page(`/s/${id}`);
+  const feed = page.getByRole('feed', { name: 'Transcript' });
+  await feed.getByText('Step 799', { exact: true }).waitFor();
+  const top = () => feed.evaluate((scroller) => [...scroller.querySelectorAll('article')].find((one) => one.getBoundingClientRect().bottom > scroller.getBoundingClientRect().top + 1)?.innerText);
+  await feed.hover();
+  await until('the reader is far above the end', async () => {
+    await page.mouse.wheel(0, -2_000);
+    return Number(/^Step (\d+)$/.exec(await top())?.[1] ?? 800) < 500;
+  });
+  const still = () => feed.evaluate((one) => new Promise((resolve) => {
+    let [frames, at] = [0, one.scrollTop];
+    const look = () => {
+      if (one.scrollTop !== at) [frames, at] = [0, one.scrollTop];
+      frames += 1;
+      if (frames > 30) resolve(true); else requestAnimationFrame(look);
+    };
+    look();
+  }));
+  await still();
+  const place = await top();
+  let held = 0;
+  let letGo;
+  const rested = new Promise((resolve) => { letGo = resolve; });
+  await page.route(/\/events\?.*before=/, async (route) => {
+    held += 1;
+    await rested;
+    await route.continue().catch(() => undefined);
+  });
+  for (const times of [1, 2]) {
+    const before = held;
+    await page.reload();
+    await feed.locator('article').first().waitFor();
+    await until(`the way back begins, ${times}`, () => held > before);
+  }
+  letGo();
+  await until('the reader is back', async () => (await top()) === place);
+  await person.clean();
+});
+
 test('a link to a record of a turn that is folded opens the turn', { timeout: 120_000 }, async () => {
   const { browser, world } = here;
   const person = await Person.at(browser, world.url);

@@ -10,9 +10,10 @@ export function belowTop(scroller: HTMLElement, key: string): number | null {
   return row === null ? null : row.getBoundingClientRect().top - scroller.getBoundingClientRect().top;
 }
 
-/** Keeps a row so many pixels below the top until it has stayed there, or the person moves by himself. `draw` has it drawn. */
-export function holdRow(scroller: HTMLElement, key: string, wanted: number, draw: () => void): void {
+/** Keeps a row so many pixels below the top until it has stayed there, or the person moves by himself; then `done` is called. `draw` has it drawn. */
+export function holdRow(scroller: HTMLElement, key: string, wanted: number, draw: () => void, done: () => void = () => undefined): void {
   const stopper = new AbortController();
+  stopper.signal.addEventListener('abort', done, { once: true });
   for (const name of ['wheel', 'touchstart', 'keydown', 'pointerdown']) scroller.addEventListener(name, () => stopper.abort(), { signal: stopper.signal, passive: true });
   let calm = 0;
   let frames = 0;

@@ -2,6 +2,7 @@
 import { A } from '@solidjs/router';
 import { createVirtualizer, elementScroll } from '@tanstack/solid-virtual';
 import { For, Show, createEffect, createMemo, createSignal, on, onCleanup, onMount, type Accessor } from 'solid-js';
+import { isLive } from '../daemon/link';
 import type { Folded } from '../fold/model';
 import { spelledOut } from '../text/hostile';
 import { ReadingContext, createReading } from './reading';
@@ -71,16 +72,24 @@ export function TranscriptList(props: { source?: Accessor<Folded>; marked?: numb
     return row === undefined || element === undefined ? null : { key: row.key, seq: row.seq, below: belowTop(element, row.key) ?? 0 };
   };
   const rowAt = (seq: number) => rows().findLast((row) => row.seq > 0 && row.seq <= seq && row.kind !== 'work') ?? rows()[0];
-  const backTo = ({ key, seq, below }: ScrollPlace) => {
+  // The place that the reader is being brought back to. Until then it is the reader's place, whatever is in sight.
+  let wayBack: ScrollPlace | null = null;
+  const placeNow = () => wayBack ?? firstVisible();
+  const backTo = (to: ScrollPlace) => {
+    const { key, seq, below } = to;
+    const mine = { ...to };
+    wayBack = mine;
     sticking.release();
+    // What cannot be loaded now is loaded when the daemon is back.
     void conversation.loadTo(seq).then(() => {
+      if (wayBack !== mine || !conversation.isOpened()) return;
       const there = indexOf().has(key) ? key : rowAt(seq)?.key;
       const element = scroller();
       if (there === undefined || element === undefined) return;
       holdRow(element, there, there === key ? below : 0, () => {
         const index = indexOf().get(there);
         if (index !== undefined) virtual.scrollToIndex(index, { align: 'start' });
-      });
+      }, () => { if (wayBack === mine) wayBack = null; });
     }).catch(() => undefined);
   };
   if (isMain) {
@@ -88,13 +97,14 @@ export function TranscriptList(props: { source?: Accessor<Folded>; marked?: numb
     let anchor = takePlace(conversation.id);
     createEffect(on(conversation.isOpened, (isOpened) => {
       if (!isOpened) {
-        if (!sticking.isStuck()) anchor = firstVisible() ?? anchor;
+        if (!sticking.isStuck()) anchor = placeNow() ?? anchor;
       } else if (anchor !== null && props.marked == null) {
         backTo(anchor);
         anchor = null;
       }
     }));
-    const onHide = () => keepPlace(conversation.id, sticking.isStuck() ? null : firstVisible());
+    createEffect(on(isLive, (live) => { if (live && wayBack !== null && conversation.isOpened() && !sticking.isStuck()) backTo(wayBack); }, { defer: true }));
+    const onHide = () => keepPlace(conversation.id, sticking.isStuck() ? null : placeNow());
     addEventListener('pagehide', onHide);
     onCleanup(() => removeEventListener('pagehide', onHide));
   }
