@@ -79,19 +79,27 @@ export class Person {
 /** The rules of axe that the theme decides; the others need be looked at once. */
 const OF_THE_THEME = ['color-contrast', 'link-in-text-block'];
 
+/** What axe finds on the page as it is, in words. It is put into a document once. */
+async function findings(page, only) {
+  // Playwright's own world: the page's policies do not hold for a script of the test.
+  if (!await page.evaluate(() => globalThis.axe !== undefined)) {
+    await page.evaluate(AXE);
+    // An open menu is no part of the page's content, as a dialog is none.
+    await page.evaluate(() => globalThis.axe.configure({ checks: [{ id: 'region', options: { regionMatcher: 'dialog, [role=dialog], [role=alertdialog], [role=menu], svg' } }] }));
+  }
+  return page.evaluate(async (values) => {
+    // The page's own styles are there, and only what is wrong is told of in full.
+    const { violations } = await globalThis.axe.run({ preload: false, resultTypes: ['violations'], ...(values === null ? {} : { runOnly: { type: 'rule', values } }) });
+    return violations.map(({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map((node) => `${node.html.slice(0, 200)} ${node.failureSummary}`).join('\n  ')}`);
+  }, only);
+}
+
 /** Throws when axe finds something on the page as it is, in either theme, or when the page scrolls sideways. */
 export async function accessible(page, where) {
   for (const colorScheme of ['light', 'dark']) {
     await page.emulateMedia({ colorScheme });
-    // Playwright's own world: the page's policies do not hold for a script of the test.
-    await page.evaluate(AXE);
-    // An open menu is no part of the page's content, as a dialog is none.
-    await page.evaluate(() => globalThis.axe.configure({ checks: [{ id: 'region', options: { regionMatcher: 'dialog, [role=dialog], [role=alertdialog], [role=menu], svg' } }] }));
-    const { violations } = await page.evaluate((only) => globalThis.axe.run(only === null ? {} : { runOnly: { type: 'rule', values: only } }), colorScheme === 'light' ? null : OF_THE_THEME);
-    if (violations.length > 0) {
-      const said = violations.map(({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map((node) => `${node.html.slice(0, 200)} ${node.failureSummary}`).join('\n  ')}`);
-      throw new Error(`${where} (${colorScheme}) is not accessible:\n${said.join('\n')}`);
-    }
+    const said = await findings(page, colorScheme === 'light' ? null : OF_THE_THEME);
+    if (said.length > 0) throw new Error(`${where} (${colorScheme}) is not accessible:\n${said.join('\n')}`);
   }
   await page.emulateMedia({ colorScheme: null });
   // A screen reader says any news of a page between two sentences, and breaks off none.
