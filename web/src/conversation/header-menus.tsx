@@ -5,6 +5,7 @@ import { attempt } from '../lobby/acts';
 import { rest } from '../daemon/daemon';
 import type { Session } from '../daemon/types';
 import { titleWith, useKeys } from '../parts/keys';
+import { createLong } from '../parts/loading';
 import { Menu, type MenuGroup } from '../parts/menu';
 import { effortWord, modeWord, modelWord, modesFor } from '../parts/mode-words';
 
@@ -32,6 +33,7 @@ export function HeaderMenus(props: { session: Session }) {
     if (isOpen && models()?.length === 0) void refetch();
     setOpened(isOpen ? which : null);
   };
+  const isLong = createLong(() => models.loading);
   const current = () => models()?.find((one) => one.resolvedModel === props.session.model && one.value !== 'default')
     ?? models()?.find((one) => one.value === props.session.model);
   const effort = () => settings()?.applied?.effort ?? null;
@@ -75,7 +77,7 @@ export function HeaderMenus(props: { session: Session }) {
   return (
     <>
       <Menu label={`Model: ${modelWord(props.session.model)}`} title={titleWith('Model', 'Model', 'M')} open={opened() === 'model'} onOpen={open('model')} groups={modelGroups()}
-        hint={models.loading ? 'Loading the models…' : models()?.length === 0 ? 'It says its models once it has started.' : wakes()}>
+        hint={isLong() ? 'Loading the models…' : models()?.length === 0 ? 'It says its models once it has started.' : wakes()}>
         <span class="one-line">{modelWord(props.session.model)}</span><span aria-hidden="true"> ▾</span>
       </Menu>
       <Menu label={`Mode: ${modeWord(props.session.permission_mode)}`} title={titleWith('Mode', 'Mode', 'Alt m')} open={opened() === 'mode'} onOpen={open('mode')} groups={modeGroups()} hint={wakes()}>

@@ -8,6 +8,7 @@ import { rest, said } from '../daemon/daemon';
 import type { Session } from '../daemon/types';
 import type { PromptBlock } from '../fold/model';
 import { Layer } from '../parts/layer';
+import { createLong } from '../parts/loading';
 import { ago, exact, many } from '../parts/time';
 import { toast } from '../parts/toasts';
 import { changeIn, fromCwd, withChanges, type ChangedFile } from '../side/changes';
@@ -109,8 +110,9 @@ function Preview(props: { conversation: Conversation; session: Session; prompt: 
 }
 
 function FileBack(props: { path: string; cwd: string; file: ChangedFile | undefined; isRead: boolean }) {
+  const isLong = createLong(() => props.file === undefined && !props.isRead);
   const words = () => {
-    if (props.file === undefined) return props.isRead ? 'Its content is not in the records.' : 'Reading…';
+    if (props.file === undefined) return props.isRead ? 'Its content is not in the records.' : isLong() ? 'Reading…' : '';
     return props.file.before === null ? 'It was made since then, and is removed.' : 'It gets back:';
   };
   return (

@@ -4,6 +4,7 @@ import { Show } from 'solid-js';
 import { createAsked } from '../daemon/asked';
 import { rest, said } from '../daemon/daemon';
 import { useKeys } from '../parts/keys';
+import { Loading } from '../parts/loading';
 import { toast } from '../parts/toasts';
 import { copyText } from '../text/copy';
 import { openAsText } from '../text/output';
@@ -31,7 +32,7 @@ export function RawPanel(props: { seq: number }) {
         <button class="plain" onClick={close}>Close</button>
       </header>
       <Show when={!record.error} fallback={<p class="problem">{said(record.error).text}</p>}>
-        <Show when={record()} fallback={<p class="quiet">Loading the record</p>}>
+        <Show when={record()} fallback={<Loading>Loading the record</Loading>}>
           <div class="raw-acts">
             <button onClick={() => void copyText(`${line()}\n`).then((isCopied) => toast(isCopied ? 'Copied' : 'The browser did not let it be copied'))}>Copy as NDJSON</button>
             <button onClick={() => openAsText(`${line()}\n`)}>Open as text</button>

@@ -1,7 +1,8 @@
 // Owns the place of the transcript: the conversation, at a record if the address names one, or one sub-agent or task of it; and what
 // the page says while records are still to come.
 import { A } from '@solidjs/router';
-import { Match, Show, Suspense, Switch, createMemo, createSignal, lazy, onCleanup } from 'solid-js';
+import { Match, Show, Suspense, Switch, createMemo, lazy } from 'solid-js';
+import { createLong } from '../parts/loading';
 import { placeOf } from './place';
 import { RawPanel } from './raw-panel';
 import { useConversation } from '../live/store';
@@ -9,9 +10,6 @@ import { TranscriptList } from './transcript-list';
 
 const AgentPage = lazy(() => import('./agent-page'));
 const TaskPage = lazy(() => import('./task-page'));
-
-/** A wait shorter than this is no news. */
-const CALM_MS = 300;
 
 /** The transcript. `rest`: the part of the address behind the session. */
 export function Transcript(props: { rest: string | undefined }) {
@@ -37,15 +35,13 @@ export function Transcript(props: { rest: string | undefined }) {
 /** Says what the page waits for, once a wait has lasted. */
 function Progress() {
   const { catchingUp, isOpened, ended } = useConversation();
-  const [isLong, setLong] = createSignal(false);
-  const timer = setTimeout(() => setLong(true), CALM_MS);
-  onCleanup(() => clearTimeout(timer));
+  const isLong = createLong(() => !isOpened());
   return (
     <div role="status" class="transcript-status">
       <Switch>
         <Match when={ended()}>{(why) => <p class="problem">{why()} <A href="/">All sessions</A></p>}</Match>
         <Match when={catchingUp()}>{(n) => <p class="chip figures">Catching up, {n().done.toLocaleString()} of {n().of.toLocaleString()}</p>}</Match>
-        <Match when={!isOpened() && isLong()}><p class="chip">Waiting for the newest records</p></Match>
+        <Match when={isLong()}><p class="chip">Waiting for the newest records</p></Match>
       </Switch>
     </div>
   );

@@ -3,6 +3,7 @@ import { Match, Show, Suspense, Switch, lazy } from 'solid-js';
 import { createAsked } from '../daemon/asked';
 import { said } from '../daemon/daemon';
 import type { Approval, ApprovalSummary } from '../daemon/types';
+import { Loading } from '../parts/loading';
 import { ago } from '../parts/time';
 import { SafeText } from '../text/safe';
 import type { CardProps } from './deciding';
@@ -20,9 +21,9 @@ export function DecisionCard(props: CardProps) {
   const kind = cardKindOf(props.approval);
   return (
     <Switch fallback={<ToolCard {...props} />}>
-      <Match when={kind === 'question'}><Suspense fallback={<p class="quiet">Loading the questions…</p>}><QuestionCard {...props} /></Suspense></Match>
-      <Match when={kind === 'plan'}><Suspense fallback={<p class="quiet">Loading the plan…</p>}><PlanCard {...props} /></Suspense></Match>
-      <Match when={kind === 'form' || kind === 'visit' || kind === 'dialog'}><Suspense fallback={<p class="quiet">Loading its form…</p>}><FormCard {...props} /></Suspense></Match>
+      <Match when={kind === 'question'}><Suspense fallback={<Loading>Loading the questions…</Loading>}><QuestionCard {...props} /></Suspense></Match>
+      <Match when={kind === 'plan'}><Suspense fallback={<Loading>Loading the plan…</Loading>}><PlanCard {...props} /></Suspense></Match>
+      <Match when={kind === 'form' || kind === 'visit' || kind === 'dialog'}><Suspense fallback={<Loading>Loading its form…</Loading>}><FormCard {...props} /></Suspense></Match>
     </Switch>
   );
 }
@@ -34,7 +35,7 @@ export function LoadedCard(props: Omit<CardProps, 'approval'> & { sessionId: str
     <Show when={whole.error !== undefined ? undefined : whole()} keyed fallback={
       <section class="decision" aria-label="A decision">
         <div class="decision-body">
-          <Show when={whole.error === undefined}><p class="quiet">Loading all of what it asks…</p></Show>
+          <Show when={whole.error === undefined}><Loading>Loading all of what it asks…</Loading></Show>
           <Told><Show when={whole.error !== undefined}>
             <p class="problem">It could not be loaded: {said(whole.error).text} Nothing was decided. <button class="plain" onClick={() => void refetch()}>Try again</button></p>
           </Show></Told>

@@ -2,6 +2,7 @@
 import { For, Match, Show, Switch, createMemo } from 'solid-js';
 import { createAsked } from '../daemon/asked';
 import { rest } from '../daemon/daemon';
+import { Loading } from '../parts/loading';
 import { Diff, DiffCounts } from '../text/diff-view';
 import type { CardProps, Deciding } from './deciding';
 import { pathOf, toolOf } from '../lobby/request';
@@ -46,7 +47,7 @@ export function ChangeBody(props: { card: CardProps; deciding: Deciding; input: 
     <Diff before={old} after={fresh} path={path()} most={MOST} firstLine={firstLine} showsAll={props.deciding.showsAll()} onHidden={props.deciding.setHidden} />
   );
   return (
-    <Show when={!file.loading} fallback={<p class="quiet">Reading the file…</p>}>
+    <Show when={!file.loading} fallback={<Loading>Reading the file…</Loading>}>
       <Switch>
         <Match when={before() !== null && after() !== null}>
           <Show when={isWrite() && file()?.exists === true}><p class="quiet">This file exists. The change to it: <DiffCounts before={before() ?? ''} after={after() ?? ''} /></p></Show>

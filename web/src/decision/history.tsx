@@ -7,6 +7,7 @@ import { lobby } from '../lobby/lobby';
 import type { Approval } from '../daemon/types';
 import { titleOf } from '../lobby/words';
 import { BusyButton } from '../parts/busy';
+import { Loading } from '../parts/loading';
 import { saveAs } from '../parts/save';
 import { ago, exact } from '../parts/time';
 import { SafeText } from '../text/safe';
@@ -71,7 +72,7 @@ export default function History() {
       </div>
       <div class="history" tabIndex={0} role="region" aria-label="Decisions">
         <Told><Show when={problem()}>{(words) => <p class="problem">{words()} <button class="plain" onClick={() => void load(null)}>Try again</button></p>}</Show></Told>
-        <Show when={items().length > 0} fallback={<p class="quiet">{isBusy() ? 'Loading the decisions…' : 'Nothing was decided yet.'}</p>}>
+        <Show when={items().length > 0} fallback={<Show when={isBusy()} fallback={<p class="quiet">Nothing was decided yet.</p>}><Loading>Loading the decisions…</Loading></Show>}>
           <table>
             <thead><tr><th scope="col">When</th><th scope="col">What</th><th scope="col">How it ended</th><th scope="col">Session</th></tr></thead>
             <tbody><For each={items()}>{(one) => <Entry approval={one} />}</For></tbody>

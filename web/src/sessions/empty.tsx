@@ -2,6 +2,7 @@
 import { Match, Show, Switch } from 'solid-js';
 import { isLive } from '../daemon/link';
 import { lobby } from '../lobby/lobby';
+import { Loading } from '../parts/loading';
 import { hasList } from '../parts/layout';
 import { NO_FILTER, inWords, isEmpty } from './filter';
 import { QuickStart } from './quick-start';
@@ -13,7 +14,7 @@ export function EmptyList() {
   return (
     <div class="list-empty">
       <Switch>
-        <Match when={!lobby.isThere}><p class="quiet">{isLive() ? 'Reading the sessions…' : 'Waiting for the daemon…'}</p></Match>
+        <Match when={!lobby.isThere}><Loading>{isLive() ? 'Reading the sessions…' : 'Waiting for the daemon…'}</Loading></Match>
         <Match when={!isEmpty(filter())}>
           <p>No session has {inWords(filter())}.</p>
           <button type="button" onClick={() => change(NO_FILTER)}>Clear filters</button>

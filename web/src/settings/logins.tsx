@@ -3,6 +3,7 @@ import { For, Show, createSignal } from 'solid-js';
 import { createAsked } from '../daemon/asked';
 import { rest, said } from '../daemon/daemon';
 import { signOutHere } from './sign-out';
+import { Loading } from '../parts/loading';
 import { toast } from '../parts/toasts';
 import { ago, exact } from '../parts/time';
 import { Told } from '../parts/told';
@@ -29,7 +30,7 @@ export function Logins() {
       <p class="quiet">These browsers are signed in. A login ends 30 days after its last use, or when you end it here or by <code>trunkline logins revoke</code>.</p>
       <Told><Show when={loaded.error as unknown}>{(error) => <p class="problem">The logins could not be read: {said(error()).text}</p>}</Show></Told>
       <Show when={!loaded.error}>
-        <ul class="health-list"><For each={loaded()?.items} fallback={<li>{loaded.loading ? 'Reading…' : 'No browser is signed in.'}</li>}>{(login) => (
+        <ul class="health-list"><For each={loaded()?.items} fallback={<li><Show when={loaded.loading} fallback="No browser is signed in."><Loading>Reading…</Loading></Show></li>}>{(login) => (
           <li>
             <span class="key-word">{login.name ?? 'A browser'} {login.is_current && <strong>(this one)</strong>} <span class="chip">{login.role}</span>
               <span class="advice">used <time title={exact(login.last_used_at)}>{ago(login.last_used_at)}</time>, since <time title={exact(login.created_at)}>{ago(login.created_at)}</time>, until {exact(login.expires_at)}</span></span>

@@ -3,6 +3,7 @@ import { For, Show } from 'solid-js';
 import { createAsked } from '../daemon/asked';
 import type { Conversation } from '../live/store';
 import { rest, said } from '../daemon/daemon';
+import { Loading } from '../parts/loading';
 import { count } from '../parts/time';
 import { SafeText } from '../text/safe';
 
@@ -31,7 +32,7 @@ export function Context(props: { conversation: Conversation }) {
   const problem = () => { const now = usage(); return typeof now === 'string' ? now : undefined; };
   const rows = () => (known()?.categories ?? []).filter((one): one is Category => one !== null && (one.tokens ?? 0) > 0 && one.kind !== 'deferred');
   return (
-    <Show when={known()} fallback={<p class="quiet">{problem() ?? (isRunning() ? 'Asking the agent…' : session()?.simulated ? 'The simulated agent has no context.' : 'It is known while the session runs.')}</p>}>{(now) => (
+    <Show when={known()} fallback={<Show when={problem() === undefined && isRunning()} fallback={<p class="quiet">{problem() ?? (session()?.simulated ? 'The simulated agent has no context.' : 'It is known while the session runs.')}</p>}><Loading>Asking the agent…</Loading></Show>}>{(now) => (
       <>
         <p class="figures">{now().percentage ?? 0} % of {count(now().maxTokens ?? 0)} tokens</p>
         <table class="context-table">

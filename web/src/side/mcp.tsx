@@ -6,6 +6,7 @@ import { rest } from '../daemon/daemon';
 import { canAct } from '../daemon/role';
 import { entryOf } from '../fold/raw';
 import { BusyButton } from '../parts/busy';
+import { Loading } from '../parts/loading';
 import { many } from '../parts/time';
 import { SafeText } from '../text/safe';
 
@@ -35,7 +36,7 @@ export function McpServers(props: { sessionId: string; isRunning: boolean }) {
   };
   const words = (server: Server): [string, string] => entryOf(WORDS, server.status ?? '') ?? ['○', server.status ?? ''];
   return (
-    <Show when={servers.error === undefined ? servers() : undefined} fallback={<p class="quiet">{props.isRunning ? 'Asking the agent…' : 'They are known while the session runs.'}</p>}>
+    <Show when={servers.error === undefined ? servers() : undefined} fallback={<Show when={props.isRunning} fallback={<p class="quiet">They are known while the session runs.</p>}><Loading>Asking the agent…</Loading></Show>}>
       <Show when={(servers()?.length ?? 0) > 0} fallback={<p class="quiet">It uses none.</p>}>
         <ul class="side-rows">
           <For each={servers()}>{(server) => (

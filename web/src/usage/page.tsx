@@ -5,6 +5,7 @@ import { createAsked } from '../daemon/asked';
 import { said } from '../daemon/daemon';
 import { lobby } from '../lobby/lobby';
 import type { Usage } from '../daemon/types';
+import { Loading } from '../parts/loading';
 import { saveAs } from '../parts/save';
 import { count, many, money } from '../parts/time';
 import { lastPart } from '../lobby/words';
@@ -72,7 +73,7 @@ export default function UsagePage() {
         <p class="usage-sum figures" aria-live="polite">{money(all().cost_usd)} · {many(all().turns, 'turn')} · {count(tokensOf(all()))} tokens</p>
         <p class="faint">Days of {ZONE}. {all().simulated_turns > 0 && `${many(all().simulated_turns, 'turn')} of the simulated agent, which cost nothing, are not in the sums. `}
           {all().turns_with_unknown_cost > 0 && `Cost unknown for ${many(all().turns_with_unknown_cost, 'turn')}, not in the sum.`}</p>
-        <Show when={sums().some((one) => one.turns + one.simulated_turns > 0)} fallback={<p>{loaded.loading ? 'Adding up…' : 'No turn has ended in this span.'}</p>}>
+        <Show when={sums().some((one) => one.turns + one.simulated_turns > 0)} fallback={<Show when={loaded.loading} fallback={<p>No turn has ended in this span.</p>}><Loading>Adding up…</Loading></Show>}>
           <Show when={bars().some((bar) => bar.value > 0)}><Bars bars={bars()} title={`Cost by ${by()}`} onChoose={choose} /></Show>
           <Show when={isNarrowed()}><p><button onClick={() => setQuery({ only: null })}>{by() === 'day' ? `All ${span()} days` : 'All of them'}</button></p></Show>
           <div class="usage-table" tabindex="0" role="region" aria-label="Table of usage">
