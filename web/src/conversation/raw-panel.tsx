@@ -18,7 +18,7 @@ const MOST_CHARACTERS = 40_000;
 export function RawPanel(props: { seq: number }) {
   const { id, folded } = useConversation();
   const navigate = useNavigate();
-  const [record] = createAsked(() => props.seq, (seq) => rest.GET('/v1/sessions/{id}/events/{seq}', { params: { path: { id, seq } } }));
+  const [record, { refetch }] = createAsked(() => props.seq, (seq) => rest.GET('/v1/sessions/{id}/events/{seq}', { params: { path: { id, seq } } }));
   const close = () => navigate(`/s/${id}/r/${props.seq}`);
   const line = () => JSON.stringify(record());
   const shown = () => JSON.stringify(record(), null, 2);
@@ -31,7 +31,7 @@ export function RawPanel(props: { seq: number }) {
         <Show when={props.seq < folded().lastSeq}><A class="plain" href={`/s/${id}/r/${props.seq + 1}/raw`} aria-label="Next record">Next ›</A></Show>
         <button class="plain" onClick={close}>Close</button>
       </header>
-      <Show when={!record.error} fallback={<p class="problem">{said(record.error).text}</p>}>
+      <Show when={!record.error} fallback={<p class="problem">{said(record.error).text} <button type="button" onClick={() => void refetch()}>Try again</button></p>}>
         <Show when={record()} fallback={<Loading>Loading the record</Loading>}>
           <div class="raw-acts">
             <button onClick={() => void copyText(`${line()}\n`).then((isCopied) => toast(isCopied ? 'Copied' : 'The browser did not let it be copied'))}>Copy as NDJSON</button>

@@ -6,7 +6,7 @@ import { Told } from '../parts/told';
 
 /** The part "Configuration". */
 export function Configuration() {
-  const [loaded] = createAsked(() => rest.GET('/v1/daemon/configuration'));
+  const [loaded, { refetch }] = createAsked(() => rest.GET('/v1/daemon/configuration'));
   const [filter, setFilter] = createSignal('');
   const rows = createMemo(() => {
     if (loaded.error || !loaded()) return [];
@@ -15,7 +15,7 @@ export function Configuration() {
   });
   return (
     <div class="choices">
-      <Told><Show when={loaded.error as unknown}>{(error) => <p class="problem">The configuration could not be read: {said(error()).text}</p>}</Show></Told>
+      <Told><Show when={loaded.error as unknown}>{(error) => <p class="problem">The configuration could not be read: {said(error()).text} <button type="button" onClick={() => void refetch()}>Try again</button></p>}</Show></Told>
       <Show when={!loaded.error && loaded()}>{(configuration) => (
         <>
           <p class="quiet">{configuration().file ? <>The daemon read it at its start from <code>{configuration().file}</code>, where it is changed.</> : 'The daemon found no configuration file at its start. The defaults hold.'}</p>

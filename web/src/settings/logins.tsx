@@ -28,7 +28,7 @@ export function Logins() {
   return (
     <div class="choices">
       <p class="quiet">These browsers are signed in. A login ends 30 days after its last use, or when you end it here or by <code>trunkline logins revoke</code>.</p>
-      <Told><Show when={loaded.error as unknown}>{(error) => <p class="problem">The logins could not be read: {said(error()).text}</p>}</Show></Told>
+      <Told><Show when={loaded.error as unknown}>{(error) => <p class="problem">The logins could not be read: {said(error()).text} <button type="button" onClick={() => void refetch()}>Try again</button></p>}</Show></Told>
       <Show when={!loaded.error}>
         <ul class="health-list"><For each={loaded()?.items} fallback={<li><Show when={loaded.loading} fallback="No browser is signed in."><Loading>Reading…</Loading></Show></li>}>{(login) => (
           <li>

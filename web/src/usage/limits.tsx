@@ -8,10 +8,10 @@ import { bySize, isOld, nameOf, wordOf } from './limits-words';
 
 /** The limits; nothing where no CLI has spoken of one. */
 export function Limits() {
-  const [limits] = createAsked(async () => (await rest.GET('/v1/rate-limits')).items.sort(bySize));
+  const [limits, { refetch }] = createAsked(async () => (await rest.GET('/v1/rate-limits')).items.sort(bySize));
   return (
     <>
-      <Show when={limits.error as unknown}>{(error) => <p class="problem">The limits of the account could not be read: {said(error()).text}</p>}</Show>
+      <Show when={limits.error as unknown}>{(error) => <p class="problem">The limits of the account could not be read: {said(error()).text} <button type="button" onClick={() => void refetch()}>Try again</button></p>}</Show>
       <Show when={(limits()?.length ?? 0) > 0}>
         <section class="limits" aria-labelledby="limits-heading">
           <h2 id="limits-heading">Limits of the account</h2>
