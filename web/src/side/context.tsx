@@ -3,6 +3,7 @@ import { For, Show } from 'solid-js';
 import { createAsked } from '../daemon/asked';
 import type { Conversation } from '../live/store';
 import { rest, said } from '../daemon/daemon';
+import { canAct, mayAsk } from '../daemon/role';
 import { Loading } from '../parts/loading';
 import { count } from '../parts/time';
 import { SafeText } from '../text/safe';
@@ -18,7 +19,7 @@ export function Context(props: { conversation: Conversation }) {
   const session = () => props.conversation.session();
   const isRunning = () => session()?.simulated === false && ['idle', 'busy', 'waiting'].includes(session()?.state ?? '');
   const [usage] = createAsked(
-    () => (isRunning() ? `${session()?.turns} ${session()?.model ?? ''}` : undefined),
+    () => (isRunning() && mayAsk() ? `${session()?.turns} ${session()?.model ?? ''}` : undefined),
     async (): Promise<Usage | string> => {
       try {
         const query = { detail: 'summary' as const };
@@ -32,7 +33,7 @@ export function Context(props: { conversation: Conversation }) {
   const problem = () => { const now = usage(); return typeof now === 'string' ? now : undefined; };
   const rows = () => (known()?.categories ?? []).filter((one): one is Category => one !== null && (one.tokens ?? 0) > 0 && one.kind !== 'deferred');
   return (
-    <Show when={known()} fallback={<Show when={problem() === undefined && isRunning()} fallback={<p class="quiet">{problem() ?? (session()?.simulated ? 'The simulated agent has no context.' : 'It is known while the session runs.')}</p>}><Loading>Asking the agent…</Loading></Show>}>{(now) => (
+    <Show when={known()} fallback={<Show when={problem() === undefined && isRunning() && canAct()} fallback={<p class="quiet">{problem() ?? (!canAct() ? 'A login that only looks is not told of it.' : session()?.simulated ? 'The simulated agent has no context.' : 'It is known while the session runs.')}</p>}><Loading>Asking the agent…</Loading></Show>}>{(now) => (
       <>
         <p class="figures">{now().percentage ?? 0} % of {count(now().maxTokens ?? 0)} tokens</p>
         <table class="context-table">
