@@ -3,7 +3,7 @@ import { useLocation, useNavigate } from '@solidjs/router';
 import { Match, Show, Suspense, Switch, createEffect, createSignal, lazy, onCleanup, onMount, type ParentProps } from 'solid-js';
 import { openOutboxes } from '../composer/outbox';
 import { connect, disconnect } from '../daemon/link';
-import { watchLobby } from '../lobby/lobby';
+import { lobby, watchLobby } from '../lobby/lobby';
 import { learnRole } from '../daemon/role';
 import { startNotices } from '../notices/notices';
 import { markTab } from '../notices/tab';
@@ -18,6 +18,7 @@ import { Nav } from './nav';
 import { needing } from '../lobby/needing';
 import { SidePlace, isSideShown } from '../parts/side';
 import { Toasts } from '../parts/toasts';
+import { sessionIn, tabTitle } from './title';
 import { watchUpgrade } from './upgrade';
 
 const KeysSheet = lazy(() => import('./keys-sheet'));
@@ -43,8 +44,8 @@ export function Shell(props: ParentProps) {
     onCleanup(() => { unwatch(); unmark(); still(); leave(); disconnect(); });
   });
   createEffect(() => {
-    const n = needing();
-    document.title = n > 0 ? `(${n}) Needs you · Trunkline` : 'Trunkline';
+    const id = sessionIn(location.pathname);
+    document.title = tabTitle(location.pathname, needing(), id === undefined ? undefined : lobby.byId[id]);
   });
   // A person who opens another page has done with the list that lies over this one.
   createEffect(() => { void location.pathname; setListOver(false); });
