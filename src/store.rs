@@ -308,6 +308,18 @@ impl Store {
         self.writer.run(Edit::SaveFile(id)).await
     }
 
+    /// Writes the file of a session anew if it is of a change that was not committed, as the daemon died between the two; says
+    /// whether it was.
+    pub async fn mend_session_file(&self, id: SessionId) -> Result<bool, StoreError> {
+        self.writer.run(Edit::MendFile(id)).await
+    }
+
+    /// The revisions of the files of all sessions, as they were committed.
+    pub async fn revisions(&self) -> Result<Vec<(SessionId, u64)>, StoreError> {
+        self.read(|pool| async move { sessions::revisions(&pool).await })
+            .await
+    }
+
     /// Adds a session of its file alone; its journal is to be read then. `false` when it is there already.
     pub async fn restore_session(&self, file: SessionFile) -> Result<bool, StoreError> {
         self.writer.run(Edit::Restore(Restore::Add(Box::new(file)))).await

@@ -198,7 +198,7 @@ impl Supervisor {
         supervisor.run_warm();
         let shared = &supervisor.shared;
         let (dir, closing) = (shared.settings.data_dir.clone(), shared.closing.clone());
-        let write = session_files::write_missing(dir, shared.store.clone(), closing);
+        let write = session_files::bring_up(dir, shared.store.clone(), closing);
         shared.tracker.spawn(write);
         shared
             .tracker

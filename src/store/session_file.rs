@@ -207,6 +207,17 @@ impl SessionFile {
         Ok(Some(file))
     }
 
+    /// The revision of the file in the folder of a session; `None` when there is none that can be read. Blocks.
+    pub fn revision_in(dir: &Path) -> Option<u64> {
+        #[derive(Deserialize)]
+        struct Revision {
+            revision: u64,
+        }
+        let bytes = files::read(&Self::path(dir)).ok()?;
+        let file: Revision = serde_json::from_slice(&bytes).ok()?;
+        Some(file.revision)
+    }
+
     /// The rest of the file of a session without one: its first process was asked for then, and opened this conversation. Only
     /// a person knows the rest.
     pub fn recovered(
@@ -306,6 +317,29 @@ impl SessionFiles {
         };
         let bytes = serde_json::to_vec(&file).map_err(|error| unwritten(&path, error.into()))?;
         put(path, bytes).await
+    }
+
+    /// As [`Self::save`], if the file is newer than the rows: the change that it is of was not committed. Says whether it was.
+    pub(super) async fn mend(
+        &self,
+        connection: &mut SqliteConnection,
+        id: SessionId,
+    ) -> Result<bool, QueryError> {
+        let Some(folder) = &self.folder else {
+            return Ok(false);
+        };
+        let dir = folder.join(SESSIONS).join(id.to_string());
+        let found = tokio::task::spawn_blocking(move || SessionFile::revision_in(&dir)).await;
+        // Only the end of the runtime cancels it.
+        let found = found.map_err(|_| StoreError::Closed)?;
+        let committed = rows::revision(connection, id).await?;
+        match (found, committed) {
+            (Some(found), Some(committed)) if found > committed => {
+                self.save(connection, id).await?;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
     }
 
     /// Puts the file of a list in its place, as its rows are in this transaction.

@@ -86,6 +86,21 @@ pub(super) async fn last_runs(pool: &SqlitePool) -> Result<Vec<(SessionId, Seq)>
     Ok(rows.iter().filter_map(parsed).collect())
 }
 
+/// The sessions with the revisions of their files. Rows that cannot be read are left out.
+pub(super) async fn revisions(pool: &SqlitePool) -> Result<Vec<(SessionId, u64)>, QueryError> {
+    let rows = sqlx::query("SELECT id, revision FROM sessions")
+        .fetch_all(pool)
+        .await?;
+    let parsed = |row: &SqliteRow| {
+        let columns = Columns {
+            table: "sessions",
+            row,
+        };
+        Some((columns.parsed("id").ok()?, columns.count("revision").ok()?))
+    };
+    Ok(rows.iter().filter_map(parsed).collect())
+}
+
 pub(super) async fn list(
     pool: &SqlitePool,
     unreadable: &Unreadable,

@@ -1,6 +1,6 @@
 //! Owns the writer task: the only place that writes. Requests that wait together are committed together.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
 use sqlx::{ConnectOptions, Connection, SqliteConnection, sqlite::SqliteConnectOptions};
 use tokio::sync::{mpsc, oneshot};
@@ -77,6 +77,8 @@ pub(super) enum Edit {
     Login(LoginEdit),
     /// Write the file of a session anew.
     SaveFile(SessionId),
+    /// Write the file of a session anew if it is of a change that was not committed.
+    MendFile(SessionId),
     /// Write the files of what belongs to no session.
     SaveLists,
     /// Make rows of a file.
@@ -104,7 +106,11 @@ impl Edit {
             // The facts of journals are read there again.
             Self::MarkFailed { .. } | Self::Apply(_) => None,
             // A deletion changes those of the forks.
-            Self::DeleteSession(_) | Self::SaveFile(_) | Self::SaveLists | Self::Restore(_) => None,
+            Self::DeleteSession(_)
+            | Self::SaveFile(_)
+            | Self::MendFile(_)
+            | Self::SaveLists
+            | Self::Restore(_) => None,
             Self::BeginRequest { .. }
             | Self::EndRequest(_)
             | Self::ForgetRequest(_)
@@ -142,6 +148,7 @@ impl Writer {
             requests,
             path,
             files,
+            ahead: Ahead::default(),
         };
         drop(tasks.spawn(runner.run()));
         Self { queue }
@@ -174,6 +181,37 @@ struct Runner {
     requests: mpsc::Receiver<Request>,
     path: Arc<PathBuf>,
     files: SessionFiles,
+    ahead: Ahead,
+}
+
+/// Files that may be of changes that were not committed: a file comes before its rows.
+#[derive(Debug, Default)]
+struct Ahead {
+    sessions: BTreeSet<SessionId>,
+    lists: bool,
+}
+
+impl Ahead {
+    /// Those that these edits write.
+    fn of(edits: &[Edit]) -> Self {
+        let is_list = |edit: &Edit| matches!(edit, Edit::Webhook(_) | Edit::Login(_));
+        Self {
+            sessions: edits.iter().filter_map(Edit::changes_file_of).collect(),
+            lists: edits.iter().any(is_list),
+        }
+    }
+
+    fn extend(&mut self, other: Self) {
+        self.sessions.extend(other.sessions);
+        self.lists |= other.lists;
+    }
+
+    /// The edits that bring them to what was committed.
+    fn mends(&self) -> Vec<Edit> {
+        let sessions = self.sessions.iter().map(|id| Edit::MendFile(*id));
+        let lists = self.lists.then_some(Edit::SaveLists);
+        sessions.chain(lists).collect()
+    }
 }
 
 impl Runner {
@@ -224,10 +262,19 @@ impl Runner {
             Some(connection) => connection,
             None => self.options.connect().await?,
         };
-        let outcome = commit(&mut connection, &self.files, edits).await;
-        if outcome.is_ok() {
+        let written = Ahead::of(&edits);
+        let mut all = self.ahead.mends();
+        let mends = all.len();
+        all.extend(edits);
+        let mut outcome = commit(&mut connection, &self.files, all).await;
+        if let Ok(outcomes) = &mut outcome {
             self.connection = Some(connection);
+            let is_mended = outcomes.drain(..mends).all(|mended| mended.is_ok());
+            if is_mended {
+                self.ahead = Ahead::default();
+            }
         } else {
+            self.ahead.extend(written);
             // SQLite ends the transaction by itself on some failures (a full disk), and the connection's count of open
             // savepoints is wrong from then on. Its closing rolls back what is left; the failure is already known.
             drop(connection.close_hard().await);
@@ -336,6 +383,7 @@ async fn write_rows(
             files.save(connection, id).await?;
             edit::exists(connection, id).await
         }
+        Edit::MendFile(id) => files.mend(connection, id).await,
         Edit::Restore(step) => session_file::restore(connection, step).await,
         Edit::BeginRequest {
             key,

@@ -308,3 +308,49 @@ fn a_delete_that_a_full_disk_refuses_leaves_the_session_as_it_is() {
         },
     );
 }
+
+/// The disk fills up at each step of a change in turn. The file of a session comes before its row, and follows it back.
+#[test]
+fn a_change_that_a_full_disk_refuses_is_in_no_file() {
+    on_a_disk("full::a_change_that_a_full_disk_refuses_is_in_no_file", async {
+        let daemon = TestDaemon::with_fake()
+            .data_disk(16 << 20)
+            .allow_errors()
+            .start()
+            .await;
+        let rest = daemon.rest();
+        let id = rest.create_ready(json!({ "cwd": daemon.work_dir("a") })).await;
+        let other = rest.create_ready(json!({ "cwd": daemon.work_dir("b") })).await;
+        let change = async |id: &str, tag: String| {
+            let body = json!({ "tag": tag, "labels": { "long": "x".repeat(1_000) } });
+            rest.patch(&format!("/v1/sessions/{id}"), body).await
+        };
+        let file = daemon.data_dir().join("sessions").join(&id).join("session.json");
+        let in_file = || -> serde_json::Value {
+            let file: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+            file["tag"].clone()
+        };
+        let mut refused = 0;
+        for (round, pages) in (0..3).flat_map(|round| (0..12).map(move |pages| (round, pages))) {
+            let ballast = fill(&daemon);
+            let room = fs::File::options().write(true).open(&ballast).unwrap();
+            let filled = room.metadata().unwrap().len();
+            room.set_len(filled.saturating_sub(pages * 4096)).unwrap();
+            drop(room);
+            let reply = change(&id, format!("tag {round} {pages}")).await;
+            fs::remove_file(&ballast).unwrap();
+            if reply.status.as_u16() != 200 {
+                refused += 1;
+                assert_eq!(reply.problem(503), "storage_unavailable");
+            }
+            // Whatever is written next.
+            wait_for("the store to catch up", PATIENCE, async || {
+                let reply = change(&other, format!("tag {round} {pages}")).await;
+                (reply.status.as_u16() == 200).then_some(())
+            })
+            .await;
+            assert_eq!(rest.session(&id).await["tag"], in_file(), "with {pages} pages");
+        }
+        assert!(refused > 0, "the disk had room for each change");
+    });
+}

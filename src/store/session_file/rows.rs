@@ -64,6 +64,16 @@ pub(super) async fn next_file(
     }))
 }
 
+/// The revision of the file that the rows of a session stand for; `None` when there is no such session.
+pub(super) async fn revision(
+    connection: &mut SqliteConnection,
+    id: SessionId,
+) -> Result<Option<u64>, QueryError> {
+    let query = sqlx::query_scalar::<_, i64>("SELECT revision FROM sessions WHERE id = ?1");
+    let revision = query.bind(id.to_string()).fetch_optional(connection).await?;
+    Ok(revision.map(|revision| u64::try_from(revision).unwrap_or_default()))
+}
+
 async fn rules(connection: &mut SqliteConnection, id: SessionId) -> Result<Vec<JsonText>, QueryError> {
     let query = "SELECT rule FROM session_rules WHERE session_id = ?1 ORDER BY position";
     let rules = sqlx::query_scalar::<_, String>(query)

@@ -139,6 +139,33 @@ async fn a_file_is_whole_and_has_what_was_answered_over_kills() {
     }
 }
 
+/// A daemon that dies over a change may have written the file and not the row. Nobody was told of the change, so it is in neither
+/// place from the next start on, also when the database is made again.
+#[tokio::test]
+async fn a_file_that_is_ahead_of_the_database_is_brought_back() {
+    let mut daemon = TestDaemon::with_fake().start().await;
+    let rest = daemon.rest();
+    let id = rest
+        .create_ready(json!({ "cwd": daemon.work_dir("a"), "title": "told" }))
+        .await;
+    daemon.kill();
+    let file = path(&daemon, &id);
+    let mut ahead = read(&file);
+    ahead["title"] = json!("not told");
+    ahead["revision"] = json!(ahead["revision"].as_u64().unwrap() + 1);
+    fs::write(&file, ahead.to_string()).unwrap();
+    daemon.start().await;
+    assert_eq!(daemon.rest().session(&id).await["title"], "told");
+    wait_until("the file is as the database", PATIENCE, || {
+        read(&file)["title"] == "told"
+    })
+    .await;
+    daemon.kill();
+    super::rebuild::lose(&daemon);
+    daemon.start().await;
+    assert_eq!(daemon.rest().session(&id).await["title"], "told");
+}
+
 #[tokio::test]
 async fn sessions_of_a_version_before_get_their_files_and_doctor_counts_them() {
     let mut daemon = TestDaemon::with_fake().start().await;
