@@ -12,6 +12,7 @@ use crate::{
     journal::{Journal, Run},
     ledger::{Books, is_same},
     people::Sent,
+    pieces,
 };
 
 /// The most that the agent can have written and not logged when it was killed: one write of its floods.
@@ -34,10 +35,15 @@ pub(crate) fn lines(journal: &Journal, logs: &Path, killed: &Killed) -> Vec<Stri
         let log = fs::read_to_string(logs.join(&run.id)).unwrap_or_default();
         let whole = log.rfind('\n').map_or("", |end| &log[..end]);
         let logged: Vec<&str> = whole.lines().collect();
-        let fault = match run.lines.iter().zip(&logged).position(|(a, b)| a != b) {
+        let fault = match run
+            .lines
+            .iter()
+            .zip(&logged)
+            .position(|(own, line)| !own.is(line))
+        {
             Some(at) => Some(format!(
                 "line {at} is not what was printed:\n  {}\n  {}",
-                start(&run.lines[at]),
+                start(run.lines[at].text.as_deref().unwrap_or("(gone)")),
                 start(logged[at])
             )),
             None if run.lines.len() < logged.len() => (!killed.keepers.contains(&run.id)).then(|| {
@@ -57,6 +63,28 @@ pub(crate) fn lines(journal: &Journal, logs: &Path, killed: &Killed) -> Vec<Stri
         faults.extend(fault.map(|fault| format!("run {}: {fault}", run.id)));
     }
     faults
+}
+
+/// Every text that compactions took out is said by the lines that they left.
+pub(crate) fn gone(journal: &Journal) -> Vec<String> {
+    journal.runs.iter().flat_map(pieces::unsaid).collect()
+}
+
+/// Prompts that were answered, and so are known by their ids for ever, with the numbers of their records: the first one, which may be
+/// in what was removed, and the last.
+pub(crate) fn known<'a>(journal: &Journal, sent: &'a [Sent]) -> Vec<(&'a Sent, Vec<u64>)> {
+    let done: BTreeSet<&str> = journal.runs.iter().flat_map(all_done).collect();
+    let written = |uuid: &str| -> Vec<u64> {
+        let all = journal.runs.iter().flat_map(|run| &run.prompts);
+        all.filter_map(|(other, seq)| (other == uuid).then_some(*seq))
+            .collect()
+    };
+    let mut known = sent.iter().filter_map(|prompt| {
+        let is_known = prompt.taken && prompt.seq.is_some() && done.contains(prompt.uuid.as_str());
+        let seqs = written(&prompt.uuid);
+        (is_known && !seqs.is_empty()).then_some((prompt, seqs))
+    });
+    known.next().into_iter().chain(known.next_back()).collect()
 }
 
 /// What became of the prompts that were accepted: each is where the answer said, was written, and was done, or died with its
@@ -240,6 +268,10 @@ pub(crate) fn view(view: &Value, journal: &Journal, books: &Books, cost: &mut f6
         faults.push(format!("its cost fell from {cost} to {shown}"));
     }
     *cost = shown;
+    let has_options = view["options"]["include_partial_messages"] == true;
+    if !has_options || view["cwd"].as_str().is_none_or(str::is_empty) {
+        faults.push(format!("its options or its directory are lost: {view:#}"));
+    }
     let is_live = journal.live().is_some();
     let state = view["state"].as_str().unwrap_or_default();
     let fits = match state {

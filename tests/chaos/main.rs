@@ -8,14 +8,18 @@
     reason = "tests and their helpers fail by panicking, and a failure is told with all that led to it"
 )]
 
+mod archive;
 mod checks;
 mod client;
 mod full;
 mod journal;
 mod ledger;
+mod marks;
 mod people;
+mod pieces;
 mod place;
 mod plan;
+mod plant;
 mod processes;
 mod slow;
 mod story;

@@ -121,9 +121,14 @@ pub(crate) async fn make(
         body["prompt"] = json!({ "uuid": uuid, "text": text });
     }
     let mut tries = 0;
+    let mut first_losses = None;
     loop {
+        let Address { rest, losses, .. } = address.borrow().clone();
+        // Another daemon does not know the key any more, so what became of the try that got no answer is not known.
+        if *first_losses.get_or_insert(losses) != losses {
+            return (guest, Made::Unknown);
+        }
         tries += 1;
-        let rest = address.borrow().rest.clone();
         let request = rest
             .builder(Method::POST, &path)
             .header("Idempotency-Key", &guest.key);
@@ -147,6 +152,21 @@ pub(crate) async fn make(
         }
         pass(RETRY).await;
     }
+}
+
+/// Sends a prompt again that was answered long ago: it is known by its id, and nothing runs.
+pub(crate) async fn send_again(rest: &Rest, id: &str, prompt: &Sent, seqs: &[u64]) -> Option<String> {
+    let body = json!({ "text": prompt.text, "uuid": prompt.uuid });
+    let (status, told) = post(rest, &format!("/v1/sessions/{id}/messages"), &body).await?;
+    let is_known = status == 202
+        && told["repeated"] == true
+        && told["seq"].as_u64().is_some_and(|seq| seqs.contains(&seq));
+    (!is_known).then(|| {
+        format!(
+            "prompt {} is record {seqs:?} and was answered, and who sends it again gets {status}: {told:#}",
+            prompt.uuid
+        )
+    })
 }
 
 /// Looks at all sessions, on and on: what waits for a restart says so.

@@ -1,8 +1,10 @@
 //! Owns what happens in a round: a function of the seed and the number of the round, and of nothing else.
 
+mod acts;
 mod prompts;
 
 use crate::support::chance::Chance;
+use acts::Calm;
 
 /// Sessions on the fake CLI, and on the real one after them. They live through all rounds.
 pub(crate) const FAKES: usize = 20;
@@ -42,6 +44,15 @@ impl Ending {
             Self::Detach => "detach",
         }
     }
+}
+
+/// How journals are compacted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Collecting {
+    /// The daemon is asked for it.
+    Request,
+    /// The program does it by itself while no daemon runs.
+    Program,
 }
 
 /// Something that is done to the daemon, its sessions or the machine. Sessions are named by their places.
@@ -129,6 +140,23 @@ pub(crate) enum Fault {
         session: usize,
         ms: u64,
     },
+    /// The daemon is killed and its database removed. The next one makes it again, and may be killed over that.
+    LoseDatabase {
+        down_ms: u64,
+        dies_ms: Option<u64>,
+    },
+    /// Sessions are parked, and journals compacted and their oldest files removed; who does that may be killed over it.
+    Collect {
+        parked: Vec<usize>,
+        how: Collecting,
+        dies_ms: Option<u64>,
+    },
+    /// Somebody changes the options of sessions, all at once, and the daemon may be killed over that. Each change is known by its
+    /// mark.
+    Patch {
+        marks: Vec<(usize, String)>,
+        dies_ms: Option<u64>,
+    },
 }
 
 impl Fault {
@@ -153,6 +181,9 @@ impl Fault {
             Self::Rush { .. } => "rush",
             Self::Adopt(_) => "adopt",
             Self::Stall { .. } => "stall clients",
+            Self::LoseDatabase { .. } => "lose database",
+            Self::Collect { .. } => "gc",
+            Self::Patch { .. } => "patch",
         }
     }
 }
@@ -191,13 +222,16 @@ pub(crate) struct Round {
     pub(crate) visits: Vec<Guest>,
     /// The session that is forked then, and its fork.
     pub(crate) forked: (usize, Guest),
+    /// The acts that come after all that.
+    pub(crate) calm: Calm,
     /// Whether a keeper whose tools have left dies at the very end, when no daemon starts any more and sweeps.
     pub(crate) last_death: bool,
 }
 
 /// The plan of a round.
 pub(crate) fn round(seed: u64, number: u64, pace: Pace) -> Round {
-    let mut chance = Chance::of(seed.wrapping_add(number.wrapping_mul(0x5851_f42d_4c95_7f2d))).split();
+    let mut root = Chance::of(seed.wrapping_add(number.wrapping_mul(0x5851_f42d_4c95_7f2d)));
+    let (mut chance, mut beside) = (root.split(), root.split());
     let (length, wanted, faults) = match pace {
         Pace::Mixed => (MIXED_MS, 34, 16 + chance.below(8)),
         Pace::Kills => (KILLS_MS, 45, 20),
@@ -207,6 +241,7 @@ pub(crate) fn round(seed: u64, number: u64, pace: Pace) -> Round {
     let mut faults: Vec<_> = (0..faults)
         .map(|_| (chance.below(length), fault(&mut chance, pace)))
         .collect();
+    faults.extend(acts::draw(&mut beside, length));
     faults.sort_by_key(|(at_ms, _)| *at_ms);
     Round {
         prompts,
@@ -217,6 +252,7 @@ pub(crate) fn round(seed: u64, number: u64, pace: Pace) -> Round {
             let parent = place(&mut chance, FAKES);
             (parent, guest(&mut chance, parent))
         },
+        calm: acts::calm(&mut beside),
         last_death: !chance.one_in(4),
     }
 }

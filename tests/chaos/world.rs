@@ -1,12 +1,13 @@
 //! Owns the world of the test: the daemon, its sessions with their clients, and the course of a round.
 
+mod acts;
 mod daemon;
 mod guests;
 mod look;
 mod strike;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
@@ -20,8 +21,10 @@ use tokio::{sync::watch, task::JoinSet, time::timeout};
 use crate::{
     checks::Killed,
     client::{Address, Client},
+    marks::{self, Marks},
     people::{self, Made, Sent},
-    plan::{Ending, FAKES, Guest, Round, SESSIONS, SPARES},
+    plan::{Collecting, Ending, FAKES, Guest, Round, SESSIONS, SPARES},
+    plant::Damage,
     processes,
     story::Story,
     support::{
@@ -40,6 +43,8 @@ const DISK_BYTES: u64 = 192 << 20;
 const LIFE_SECONDS: u64 = 4 * 3600;
 /// Small, so that journals have several files.
 const SEGMENT_BYTES: &str = "262144";
+/// Small, so that the oldest files are removed while the conversation goes on.
+const KEEP_BYTES: &str = "600000";
 /// So few that starts wait in the queue.
 const PARALLEL_STARTS: &str = "2";
 /// Turns may end, and the steps of a stop come after that.
@@ -57,6 +62,7 @@ const RESTLESS: usize = 300;
 
 struct Session {
     id: String,
+    marks: Marks,
     kind: Kind,
     is_fake: bool,
     /// Rounds that it has lived through.
@@ -97,6 +103,13 @@ pub(crate) struct World {
     doubtful: Vec<(Kind, Guest)>,
     /// Conversations whose sessions were deleted.
     left: Vec<Left>,
+    /// People who change options, and the sessions that they change.
+    patching: JoinSet<(String, String, marks::Outcome)>,
+    patched: BTreeSet<String>,
+    /// How often the database was lost.
+    losses: u64,
+    /// The damage that the next act does which can.
+    planted: Option<Damage>,
     /// Faults that end by themselves.
     undoing: JoinSet<()>,
     disk_was_full: Option<Instant>,
@@ -137,6 +150,8 @@ impl World {
             .env("TRUNKLINE_STOP_FINISH_TURNS_MS", FINISH_TURNS_MS)
             .env("TRUNKLINE_STOP_SHUTDOWN_DEADLINE_MS", SHUTDOWN_DEADLINE_MS)
             .env("TRUNKLINE_SESSIONS_SEGMENT_BYTES", SEGMENT_BYTES)
+            .env("TRUNKLINE_JOURNAL_COMPACT_AFTER_MS", "1")
+            .env("TRUNKLINE_JOURNAL_KEEP_BYTES", KEEP_BYTES)
             .env("TRUNKLINE_DATA_RUNTIME_DIR", dir.path().join("run"))
             .env("LD_PRELOAD", libfaketime())
             .env("FAKETIME_TIMESTAMP_FILE", &clock)
@@ -146,7 +161,7 @@ impl World {
             .allow_errors()
             .start()
             .await;
-        let address = watch::Sender::new(Address::of(&daemon));
+        let address = watch::Sender::new(Address::of(&daemon, 0));
         let mut people = JoinSet::new();
         people.spawn(people::decide_all(address.subscribe()));
         people.spawn(people::look_at_all(address.subscribe()));
@@ -165,6 +180,10 @@ impl World {
             makers: JoinSet::new(),
             doubtful: Vec::new(),
             left: Vec::new(),
+            patching: JoinSet::new(),
+            patched: BTreeSet::new(),
+            losses: 0,
+            planted: Damage::planted(),
             undoing: JoinSet::new(),
             disk_was_full: None,
             frozen_until: None,
@@ -181,6 +200,11 @@ impl World {
 
     fn logs(&self) -> PathBuf {
         self.daemon.home().join("logs")
+    }
+
+    /// Copies of journals.
+    fn archive(&self) -> PathBuf {
+        self.dir.path().join("archive")
     }
 
     fn api(&self) -> Rest {
@@ -229,6 +253,7 @@ impl World {
         self.count("sessions");
         Session {
             id,
+            marks: Marks::none(),
             kind: Kind::Resident,
             is_fake: place < FAKES,
             rounds: 0,
@@ -283,6 +308,7 @@ impl World {
                 self.api().get("/v1/sessions?limit=500").await.body
             );
         };
+        self.hear_of_all_changes().await;
         for (kind, guest, made) in made {
             self.welcome(kind, guest, made);
         }
@@ -388,6 +414,9 @@ impl World {
         self.sessions[replaced] = self.make(replaced).await;
         self.visit(&plan.visits).await;
         self.fork_calmly(&plan.forked).await;
+        self.patch(&plan.calm.marks, None).await;
+        self.hear_of_all_changes().await;
+        self.collect(&plan.calm.parked, Collecting::Request, None).await;
     }
 
     async fn delete(&mut self, id: String, totals: Vec<f64>) {
@@ -399,6 +428,8 @@ impl World {
         assert!(!dir.exists(), "{} is left of a deleted session", dir.display());
         let left = processes::agent_of(&id);
         assert!(left.is_none(), "{left:?} is left of a deleted session");
+        // Only if there are copies.
+        fs::remove_dir_all(self.archive().join(&id)).ok();
     }
 
     /// Deletes everything and ends the daemon: nothing is left.

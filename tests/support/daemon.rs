@@ -356,6 +356,21 @@ impl TestDaemon {
         self.child = Some(command.spawn().expect("start trunkline"));
     }
 
+    /// The program with a command for the data of this daemon, in its environment.
+    pub(crate) fn command(&self, command: &str) -> Command {
+        let mut program = Command::new(trunkline());
+        program
+            .arg(command)
+            .arg("--data-dir")
+            .arg(self.data_dir())
+            .current_dir(&self.path)
+            .env_clear()
+            .envs(clean_env(&self.home(), &self.plan.api_url))
+            .envs(self.plan.env.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null());
+        program
+    }
+
     /// Address and token once this life of the daemon is ready.
     async fn probe(&self) -> Option<(String, String)> {
         let pid = self.child.as_ref()?.id();

@@ -144,11 +144,11 @@ impl World {
         assert_eq!(self.daemon.pid(), pid);
         self.ending = Some(then);
         self.story.tell("another daemon answers in its place");
-        self.address.send_replace(Address::of(&self.daemon));
+        self.address.send_replace(Address::of(&self.daemon, self.losses));
     }
 
     /// Starts daemons until one answers.
-    async fn launch(&mut self) {
+    pub(super) async fn launch(&mut self) {
         loop {
             let launched = Instant::now();
             self.daemon.launch();
@@ -168,10 +168,10 @@ impl World {
         }
         self.story.tell("the daemon answers");
         self.ending = Some(self.configured());
-        self.address.send_replace(Address::of(&self.daemon));
+        self.address.send_replace(Address::of(&self.daemon, self.losses));
     }
 
-    fn had_no_room(&self, at: Instant) -> bool {
+    pub(super) fn had_no_room(&self, at: Instant) -> bool {
         self.disk_was_full.is_some_and(|until| at <= until)
     }
 

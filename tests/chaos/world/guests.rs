@@ -14,6 +14,7 @@ use tokio::time::timeout_at;
 use super::{Session, World, options};
 use crate::{
     client::Client,
+    marks::Marks,
     people::{self, Made, Sent},
     plan::{GUESTS, Guest, SPARES},
     support::wait::{PATIENCE, pass, wait_for},
@@ -248,7 +249,12 @@ impl World {
             Kind::Adopted(_) => "adopted",
         });
         let clients = vec![Client::start(self.address.subscribe(), &id, usize::MAX)];
+        let marks = match &kind {
+            Kind::Fork { .. } => Marks::unknown(),
+            Kind::Resident | Kind::Visit | Kind::Adopted(_) => Marks::none(),
+        };
         self.guests.push(Session {
+            marks,
             id,
             kind,
             is_fake,

@@ -1,8 +1,9 @@
 //! Owns the look at everything from outside, when all is at rest.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     path::Path,
+    sync::OnceLock,
     time::{Duration, Instant},
 };
 
@@ -10,9 +11,10 @@ use serde_json::Value;
 
 use super::{World, guests::Kind};
 use crate::{
-    checks,
+    archive, checks,
     journal::Journal,
     ledger::{self, is_same},
+    marks::{self, Stored},
     people,
     plan::SPARES,
     processes,
@@ -34,11 +36,16 @@ fn notes(journal: &str) -> String {
 }
 
 /// The view and the journal of a session, of the same moment: a turn may begin by itself between the two.
-async fn together(api: &Rest, id: &str, folder: &Path) -> (Value, Result<Journal, String>) {
+async fn together(
+    api: &Rest,
+    id: &str,
+    folder: &Path,
+    seen: impl Fn(u64) -> Option<String> + Send + Sync,
+) -> (Value, Result<Journal, String>) {
     let until = Instant::now() + SETTLING;
     loop {
         let view = api.session(id).await;
-        let journal = Journal::read(folder);
+        let journal = Journal::read(folder, &seen);
         let is_whole = journal.as_ref().is_ok_and(|it| view["head_seq"] == it.head);
         let is_quiet = view["state"] != "busy" && view["state"] != "waiting";
         if (is_whole && is_quiet) || Instant::now() >= until {
@@ -52,60 +59,87 @@ impl World {
     /// Looks at everything.
     pub(crate) async fn check(&mut self) {
         let api = self.api();
-        let (logs, data) = (self.logs(), self.daemon.data_dir());
+        let (logs, data, archived) = (self.logs(), self.daemon.data_dir(), self.archive());
+        let rows = marks::rows(&self.daemon.database());
         let mut faults = Vec::new();
         let mut live = BTreeMap::new();
         let mut totals = HashMap::<String, Vec<f64>>::new();
+        let mut unjudged = BTreeSet::new();
         let (killed, ends) = (&self.killed, self.ends);
         // Parents come before their forks.
         for session in self.sessions.iter_mut().chain(&mut self.guests) {
             let mut own = Vec::new();
             let folder = data.join("sessions").join(&session.id);
-            let (view, journal) = together(&api, &session.id, &folder).await;
+            let copies = OnceLock::new();
+            let seen = |seq: u64| {
+                let copies = copies.get_or_init(|| archive::records(&archived, &session.id));
+                let of_client = || session.clients.iter().find_map(|client| client.record(seq));
+                copies.get(&seq).cloned().or_else(of_client)
+            };
+            let (view, journal) = together(&api, &session.id, &folder, seen).await;
+            let agent = processes::agent_of(&session.id);
+            let stored = Stored::find(&view, &folder, &rows, agent.as_ref());
+            own.extend(session.marks.settle(&stored));
             match journal {
                 Err(fault) => own.push(fault),
                 Ok(journal) => {
-                    let (origin, begins_at) = match &session.kind {
-                        Kind::Fork { parent, begins_at } => (totals.get(parent), *begins_at),
-                        Kind::Adopted(left) => (Some(&left.totals), None),
-                        Kind::Resident | Kind::Visit => (None, None),
+                    let is_judged = match &session.kind {
+                        Kind::Fork { parent, .. } => !unjudged.contains(parent),
+                        Kind::Resident | Kind::Visit | Kind::Adopted(_) => true,
                     };
-                    let books = ledger::books(&journal, origin.map(Vec::as_slice), begins_at);
-                    session.last_total = books.last.map(|last| (last, view["turns"].clone()));
-                    session.has_run = !journal.runs.is_empty();
-                    session.totals.clone_from(&books.totals);
-                    session.totals.extend(origin.into_iter().flatten());
-                    if session.is_fake {
-                        own.extend(checks::lines(&journal, &logs, killed));
-                    }
-                    own.extend(checks::prompts(&journal, &session.sent, killed));
-                    own.extend(checks::ends(&journal, killed, session.stops + ends));
-                    own.extend(checks::view(&view, &journal, &books, &mut session.cost));
-                    let may_be_claimed = matches!(session.kind, Kind::Visit);
-                    if journal.claims > u32::from(may_be_claimed) {
-                        own.push(format!("it was claimed {} times", journal.claims));
-                    }
-                    if journal.claims > 0 {
-                        *self.counts.entry("claimed").or_default() += 1;
-                    }
-                    let turns = api
-                        .get(&format!("/v1/sessions/{}/turns?limit=500", session.id))
-                        .await;
-                    let turns = turns.expect(200);
-                    assert_eq!(turns["next_cursor"], Value::Null, "more turns than a page has");
-                    let turns = turns["items"].as_array().unwrap();
-                    own.extend(checks::turns(turns, &view, &journal));
-                    for prompt in checks::unanswered(&journal, &session.sent) {
-                        own.extend(people::ask_after(&api, &session.id, prompt).await);
+                    if journal.is_unseen || !is_judged {
+                        self.story
+                            .tell(format!("records of {} went before they were seen", session.id));
+                        *self.counts.entry("not judged").or_default() += 1;
+                        unjudged.insert(session.id.clone());
+                        session.last_total = None;
+                    } else {
+                        let (origin, begins_at) = match &session.kind {
+                            Kind::Fork { parent, begins_at } => (totals.get(parent), *begins_at),
+                            Kind::Adopted(left) => (Some(&left.totals), None),
+                            Kind::Resident | Kind::Visit => (None, None),
+                        };
+                        let books = ledger::books(&journal, origin.map(Vec::as_slice), begins_at);
+                        session.last_total = books.last.map(|last| (last, view["turns"].clone()));
+                        session.has_run = !journal.runs.is_empty();
+                        session.totals.clone_from(&books.totals);
+                        session.totals.extend(origin.into_iter().flatten());
+                        if session.is_fake {
+                            own.extend(checks::lines(&journal, &logs, killed));
+                        }
+                        own.extend(checks::prompts(&journal, &session.sent, killed));
+                        own.extend(checks::ends(&journal, killed, session.stops + ends));
+                        own.extend(checks::view(&view, &journal, &books, &mut session.cost));
+                        let may_be_claimed = matches!(session.kind, Kind::Visit);
+                        if journal.claims > u32::from(may_be_claimed) {
+                            own.push(format!("it was claimed {} times", journal.claims));
+                        }
+                        if journal.claims > 0 {
+                            *self.counts.entry("claimed").or_default() += 1;
+                        }
+                        let turns = api
+                            .get(&format!("/v1/sessions/{}/turns?limit=500", session.id))
+                            .await;
+                        let turns = turns.expect(200);
+                        assert_eq!(turns["next_cursor"], Value::Null, "more turns than a page has");
+                        let turns = turns["items"].as_array().unwrap();
+                        own.extend(checks::turns(turns, &view, &journal));
+                        for prompt in checks::unanswered(&journal, &session.sent) {
+                            own.extend(people::ask_after(&api, &session.id, prompt).await);
+                        }
+                        own.extend(checks::gone(&journal));
+                        for (prompt, seqs) in checks::known(&journal, &session.sent) {
+                            own.extend(people::send_again(&api, &session.id, prompt, &seqs).await);
+                        }
+                        totals.insert(session.id.clone(), session.totals.clone());
                     }
                     for client in &mut session.clients {
-                        own.extend(client.has_all_of(&journal.bytes).await.err());
+                        own.extend(client.has_all_of(&journal).await.err());
                     }
                     if let Some(run) = journal.live() {
                         let pid = view["cli"]["pid"].as_i64().unwrap_or_default();
                         live.insert(run.id.clone(), i32::try_from(pid).unwrap());
                     }
-                    totals.insert(session.id.clone(), session.totals.clone());
                 }
             }
             if let Some(last) = own.last_mut() {

@@ -105,6 +105,18 @@ impl World {
             }
             Fault::Adopt(guests) => self.adopt(guests),
             Fault::Stall { session, ms } => self.stall(*session, *ms),
+            Fault::LoseDatabase { down_ms, dies_ms } => {
+                self.lose_database(*down_ms, *dies_ms).await;
+                true
+            }
+            Fault::Collect { parked, how, dies_ms } => {
+                self.collect(parked, *how, *dies_ms).await;
+                true
+            }
+            Fault::Patch { marks, dies_ms } => {
+                self.patch(marks, *dies_ms).await;
+                true
+            }
         };
         if is_done {
             self.count(fault.name());
