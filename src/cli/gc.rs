@@ -31,16 +31,10 @@ pub(super) fn run(common: &Common, output: &Output, gc: &Gc) -> Result<ExitCode,
         .build()
         .context("cannot start the runtime")?;
     let done = runtime.block_on(async {
-        match reach::address(common).await {
-            Ok(address) => {
-                let request = json!({ "dry_run": gc.dry_run });
-                let client = Client::new(&address)?;
-                client
-                    .post_and_wait(&["v1", "daemon", "gc"], &[], &request, LONGEST)
-                    .await
-            }
+        match by_daemon(common, gc).await {
+            // Also one that was killed, whose address is still in its file.
             Err(CliError::NotRunning { .. }) if common.url.is_none() => by_ourselves(common, gc).await,
-            Err(error) => Err(error),
+            done => done,
         }
     })?;
     if output.is_json() {
@@ -54,6 +48,14 @@ pub(super) fn run(common: &Common, output: &Output, gc: &Gc) -> Result<ExitCode,
         Some(0) | None => ExitCode::SUCCESS,
         Some(_) => ExitCode::FAILURE,
     })
+}
+
+async fn by_daemon(common: &Common, gc: &Gc) -> Result<Value, CliError> {
+    let client = Client::new(&reach::address(common).await?)?;
+    let request = json!({ "dry_run": gc.dry_run });
+    client
+        .post_and_wait(&["v1", "daemon", "gc"], &[], &request, LONGEST)
+        .await
 }
 
 async fn by_ourselves(common: &Common, gc: &Gc) -> Result<Value, CliError> {

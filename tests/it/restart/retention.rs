@@ -292,6 +292,18 @@ async fn a_session_that_has_a_process_is_left_alone() {
     assert_eq!(segments(&files(&daemon, &id)), segments(&before));
 }
 
+/// The address of a daemon that was killed stays in its file.
+#[tokio::test]
+async fn gc_works_by_itself_after_the_daemon_was_killed() {
+    let mut daemon = daemon(0).start().await;
+    streamed(&daemon, &daemon.rest()).await;
+    daemon.kill();
+    let done = run_gc(&daemon, 0);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let outcome: Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!(outcome["compacted"]["segments"], 1, "{outcome:#}");
+}
+
 #[tokio::test]
 async fn gc_fails_and_says_why_where_a_journal_is_damaged() {
     let mut daemon = daemon(1).allow_errors().start().await;
