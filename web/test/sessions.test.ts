@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import type { SessionSummary } from '../src/daemon/types';
 import { filterOf, matches, searchOf, NO_FILTER } from '../src/sessions/filter';
 import { areSameLines, heldLines, linesOf } from '../src/sessions/lines';
-import { arrange, nextNeeding } from '../src/lobby/order';
+import { isCounted, arrange, nextNeeding } from '../src/lobby/order';
 import { shownAs } from '../src/lobby/state';
 import { sayingOf, timeOf, titleOf } from '../src/lobby/words';
 
@@ -50,6 +50,17 @@ test('a decision that is put off is muted: it stands behind the others, says wha
   expect(timeOf(muted, Date.parse(at(5)))).toBe('4 min');
   expect(nextNeeding([muted])).toBeUndefined();
   expect(areSameLines(linesOf(arrange([muted]), new Set()), linesOf(arrange([needs('muted', 2, 1)]), new Set()))).toBe(false);
+});
+
+test('the number of the heading is that of badge and title: what is silent is to be looked at, and counts no more than what is muted', () => {
+  const all = [needs('asks', 2, 1), needs('failed', 3, 2), needs('silent', 4, 3)];
+  expect(linesOf(arrange(all), new Set())[0]).toMatchObject({ size: 3, counted: 2, muted: 0 });
+  expect(all.filter(isCounted).map(({ id }) => id)).toEqual(['asks', 'failed']);
+  // A row that grows more urgent in its place changes the heading.
+  expect(areSameLines(linesOf(arrange([needs('a', 4, 1)]), new Set()), linesOf(arrange([needs('a', 3, 1)]), new Set()))).toBe(false);
+  const held = heldLines(linesOf(arrange([needs('a', 4, 1)]), new Set()), linesOf(arrange([needs('a', 3, 1)]), new Set()), () => true);
+  expect(held.lines[0]).toMatchObject({ size: 1, counted: 1 });
+  expect(linesOf(arrange([session('r')]), new Set())[0]).toMatchObject({ size: 1, counted: 1 });
 });
 
 test('rows of one directory stand together under its newest one, and alone it has no heading', () => {

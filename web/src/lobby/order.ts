@@ -17,9 +17,13 @@ export const GROUPS: readonly { name: GroupName; word: string }[] = [
 /** Sessions of one directory inside a group. */
 export interface Project { cwd: string; rows: SessionSummary[] }
 
-/** A group with what is in it. All that needs a person is one project without a directory: urgency alone orders it. `muted`: of
- * its `size` rows so many are put off, and stand behind the others. */
-export interface Group { name: GroupName; word: string; size: number; muted: number; projects: Project[] }
+/** A group with what is in it. All that needs a person is one project without a directory: urgency alone orders it. `counted`: of
+ * its `size` rows so many are its number, which is that of the badge; `muted`: so many are put off, and stand behind the others. */
+export interface Group { name: GroupName; word: string; size: number; counted: number; muted: number; projects: Project[] }
+
+/** Whether a session is one of the number that list, badge and title tell: it waits for a decision or for a way out. A silence or
+ * a budget, of the fourth rank, stands in the list, and its row says why. */
+export const isCounted = (session: SessionSummary): boolean => session.attention != null && session.attention.rank <= 3;
 
 /** The group of a session. A failure that was left is at rest. */
 export function groupOf(session: SessionSummary): GroupName {
@@ -73,7 +77,8 @@ export function arrange(sessions: readonly SessionSummary[]): Group[] {
     const rows = inGroups.get(name);
     if (rows === undefined) return [];
     const projects = name === 'needs' ? [{ cwd: '', rows: rows.sort(byNeed) }] : inProjects(newestFirst(rows));
-    return [{ name, word, size: rows.length, muted: name === 'needs' ? rows.filter(isMuted).length : 0, projects }];
+    const [counted, muted] = name === 'needs' ? [rows.filter(isCounted).length, rows.filter(isMuted).length] : [rows.length, 0];
+    return [{ name, word, size: rows.length, counted, muted, projects }];
   });
 }
 

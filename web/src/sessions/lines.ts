@@ -3,15 +3,15 @@ import type { Group, GroupName } from '../lobby/order';
 
 /** A line. Its key tells lines apart, over all arrangements. */
 export type Line =
-  | { kind: 'group'; key: string; group: GroupName; word: string; size: number; muted: number }
+  | { kind: 'group'; key: string; group: GroupName; word: string; size: number; counted: number; muted: number }
   | { kind: 'project'; key: string; group: GroupName; cwd: string; size: number }
   | { kind: 'row'; key: string; group: GroupName; id: string; inProject: boolean };
 
 /** The lines of groups; of a folded one there is the heading alone. A directory with one row needs no heading. */
 export function linesOf(groups: readonly Group[], folded: ReadonlySet<GroupName>): Line[] {
   const lines: Line[] = [];
-  for (const { name, word, size, muted, projects } of groups) {
-    lines.push({ kind: 'group', key: `group ${name}`, group: name, word, size, muted });
+  for (const { name, word, size, counted, muted, projects } of groups) {
+    lines.push({ kind: 'group', key: `group ${name}`, group: name, word, size, counted, muted });
     if (folded.has(name)) continue;
     for (const { cwd, rows } of projects) {
       const inProject = cwd !== '' && rows.length > 1;
@@ -23,6 +23,7 @@ export function linesOf(groups: readonly Group[], folded: ReadonlySet<GroupName>
 }
 
 const mutedIn = (line: Line): number => (line.kind === 'group' ? line.muted : 0);
+const countedIn = (line: Line): number => (line.kind === 'group' ? line.counted : 0);
 
 /** Whether two lists look the same. */
 export function areSameLines(one: readonly Line[], other: readonly Line[]): boolean {
@@ -30,7 +31,7 @@ export function areSameLines(one: readonly Line[], other: readonly Line[]): bool
     const last = other[at]!;
     if (line.key !== last.key || line.group !== last.group) return false;
     if (line.kind === 'row') return line.inProject === (last as typeof line).inProject;
-    return line.size === (last as typeof line).size && mutedIn(line) === mutedIn(last);
+    return line.size === (last as typeof line).size && mutedIn(line) === mutedIn(last) && countedIn(line) === countedIn(last);
   });
 }
 
@@ -48,7 +49,7 @@ export function heldLines(before: readonly Line[], wanted: readonly Line[], isTh
     }
     const now = news.get(line.key);
     const size = now !== undefined && now.kind !== 'row' ? now.size : 0;
-    kept.push(line.kind === 'group' ? { ...line, size, muted: now === undefined ? 0 : mutedIn(now) } : { ...line, size });
+    kept.push(line.kind === 'group' ? { ...line, size, counted: now === undefined ? 0 : countedIn(now), muted: now === undefined ? 0 : mutedIn(now) } : { ...line, size });
   }
   const lines = kept.filter((line, at) => {
     if (line.kind === 'row' || news.has(line.key)) return true;

@@ -154,10 +154,10 @@ function LineView(props: { line: Line; onMenu: (id: string, at: HTMLElement) => 
   return (
     <Switch>
       <Match when={props.line.kind === 'group' && props.line}>{(line) => (
-        <h2 class="line-group" classList={{ 'is-needs': line().group === 'needs' && line().size > line().muted }}>
+        <h2 class="line-group" classList={{ 'is-needs': line().group === 'needs' && line().counted > 0 }}>
           <button type="button" class="plain" aria-expanded={!folded().has(line().group)} onClick={() => fold(line().group)}>
             <Show when={folded().has(line().group)} fallback={<ChevronDown size={16} aria-hidden="true" />}><ChevronRight size={16} aria-hidden="true" /></Show>
-            {line().word} <span class="figures">{line().size - line().muted}</span><Show when={line().muted > 0}><span class="faint figures">· {line().muted} muted</span></Show>
+            {line().word} <span class="figures">{line().counted}</span><Show when={line().size > line().counted + line().muted}><span class="faint figures">· {line().size - line().counted - line().muted} to look at</span></Show><Show when={line().muted > 0}><span class="faint figures">· {line().muted} muted</span></Show>
           </button>
         </h2>
       )}</Match>
