@@ -79,7 +79,7 @@ export class Person {
 /** The rules of axe that the theme decides; the others need be looked at once. */
 const OF_THE_THEME = ['color-contrast', 'link-in-text-block'];
 
-/** What axe finds on the page as it is, in words. It is put into a document once. */
+/** The findings of axe on the page as it is, in words. It is put into a document once. */
 async function findings(page, only) {
   // Playwright's own world: the page's policies do not hold for a script of the test.
   if (!await page.evaluate(() => globalThis.axe !== undefined)) {

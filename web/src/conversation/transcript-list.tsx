@@ -80,7 +80,7 @@ export function TranscriptList(props: { source?: Accessor<Folded>; marked?: numb
     const mine = { ...to };
     wayBack = mine;
     sticking.release();
-    // What cannot be loaded now is loaded when the daemon is back.
+    // A place that cannot be loaded now is loaded when the daemon is back.
     void conversation.loadTo(seq).then(() => {
       if (wayBack !== mine || !conversation.isOpened()) return;
       const there = indexOf().has(key) ? key : rowAt(seq)?.key;
