@@ -18,7 +18,7 @@ use crate::{
 /// The most that the agent can have written and not logged when it was killed: one write of its floods.
 const ONE_WRITE_LINES: usize = 4_096;
 
-/// What was done to the processes of sessions, by the ids of their runs.
+/// The kills of sessions' processes, by the ids of their runs.
 #[derive(Debug, Default)]
 pub(crate) struct Killed {
     pub(crate) keepers: BTreeSet<String>,
@@ -27,8 +27,8 @@ pub(crate) struct Killed {
     pub(crate) frozen: BTreeSet<String>,
 }
 
-/// What the agent says that it printed against what is in the journal: each line once and in order. With a keeper that was killed
-/// goes what was in its pipe; what an agent wrote in the moment of its death may be missing in its log.
+/// Compares the lines that the agent says it printed with the journal: each line once and in order. With a keeper that was
+/// killed goes what was in its pipe; what an agent wrote in the moment of its death may be missing in its log.
 pub(crate) fn lines(journal: &Journal, logs: &Path, killed: &Killed) -> Vec<String> {
     let mut faults = Vec::new();
     for run in &journal.runs {
@@ -87,8 +87,8 @@ pub(crate) fn known<'a>(journal: &Journal, sent: &'a [Sent]) -> Vec<(&'a Sent, V
     known.next().into_iter().chain(known.next_back()).collect()
 }
 
-/// What became of the prompts that were accepted: each is where the answer said, was written, and was done, or died with its
-/// process. None is begun twice.
+/// Checks the fate of the prompts that were accepted: each is where the answer said, was written, and was done, or died with
+/// its process. None is begun twice.
 pub(crate) fn prompts(journal: &Journal, sent: &[Sent], killed: &Killed) -> Vec<String> {
     let mut faults = Vec::new();
     let done: BTreeSet<&str> = journal.runs.iter().flat_map(all_done).collect();
@@ -176,7 +176,7 @@ pub(crate) fn turns(turns: &[Value], view: &Value, journal: &Journal) -> Vec<Str
     faults
 }
 
-/// What a run says of a prompt, for people.
+/// The life of a prompt in a run, for people.
 fn life_of(run: &Run, uuid: &str) -> String {
     let written: Vec<u64> = run
         .prompts

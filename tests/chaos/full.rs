@@ -343,7 +343,7 @@ fn a_change_that_a_full_disk_refuses_is_in_no_file() {
                 refused += 1;
                 assert_eq!(reply.problem(503), "storage_unavailable");
             }
-            // Whatever is written next.
+            // The next write, of any kind, must succeed.
             wait_for("the store to catch up", PATIENCE, async || {
                 let reply = change(&other, format!("tag {round} {pages}")).await;
                 (reply.status.as_u16() == 200).then_some(())

@@ -60,7 +60,7 @@ impl Printed {
 #[derive(Debug, Default)]
 pub(crate) struct Run {
     pub(crate) id: String,
-    /// What `run_started` says.
+    /// The content of `run_started`.
     pub(crate) started: Value,
     /// Whether it ended.
     pub(crate) is_over: bool,
@@ -101,7 +101,7 @@ impl Journal {
     /// Reads all segments. `seen` has the records that the test has seen before.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// The faults of the segments.
     pub(crate) fn read(dir: &Path, seen: impl Fn(u64) -> Option<String>) -> Result<Self, String> {
         let mut segments: Vec<_> = fs::read_dir(dir)
             .map_err(|error| format!("{}: {error}", dir.display()))?

@@ -9,10 +9,10 @@ use crate::journal::Journal;
 /// The books of a session.
 #[derive(Debug)]
 pub(crate) struct Books {
-    /// What its turns cost by the rule, in dollars.
+    /// The cost of its turns by the rule, in dollars.
     pub(crate) cost: f64,
-    /// What the agent says that it spent in this session, where it says so of every turn and the rule can know it: then both are
-    /// the same.
+    /// The amount that the agent says it spent in this session, where it says so of every turn and the rule can know it: then
+    /// both are the same.
     pub(crate) spent: Option<f64>,
     /// Every running total that was printed.
     pub(crate) totals: Vec<f64>,
@@ -93,7 +93,7 @@ fn round(dollars: f64) -> i64 {
     (dollars * 1e6).round() as i64
 }
 
-/// What a `result` says that was spent since the one before it.
+/// The amount that a `result` says was spent since the one before it.
 fn since_last(result: &Value) -> Option<f64> {
     let models = result["model_usage_since_last_result"].as_object()?;
     models.values().map(|model| model["costUSD"].as_f64()).sum()

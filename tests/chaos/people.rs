@@ -16,12 +16,12 @@ use crate::{
 const RETRY: Duration = Duration::from_millis(100);
 /// How long one request may take: a frozen daemon does not answer.
 const REQUEST_LIMIT: Duration = Duration::from_secs(5);
-/// Who has asked in vain for a session so often tells of it.
+/// A person who has asked in vain for a session so often tells of it.
 const WORTH_TELLING: u32 = 10;
 /// Between two looks at all sessions.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// What became of a prompt that was sent.
+/// The fate of a prompt that was sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {
     /// The session.
@@ -34,7 +34,7 @@ pub(crate) struct Sent {
     pub(crate) seq: Option<u64>,
 }
 
-/// What became of the wish for a session.
+/// The fate of the wish for a session.
 #[derive(Clone, Debug)]
 pub(crate) enum Made {
     /// There is one; the answer.

@@ -21,7 +21,7 @@ pub(crate) const SPARES: usize = 2;
 const MIXED_MS: u64 = 8_000;
 const KILLS_MS: u64 = 18_000;
 
-/// What a long run is about.
+/// The emphasis of a long run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
     /// A bit of everything.
@@ -30,7 +30,7 @@ pub(crate) enum Pace {
     Kills,
 }
 
-/// What a daemon does with its sessions when it is told to end.
+/// The way that a daemon ends its sessions when it is told to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     Stop,
@@ -218,7 +218,7 @@ pub(crate) struct Round {
     pub(crate) faults: Vec<(u64, Fault)>,
     /// The session that is deleted at the end, and another one made in its place.
     pub(crate) replaced: usize,
-    /// Who asks at once for what was started in advance, when all is calm: one more than there is.
+    /// The guests that ask at once for processes started in advance, when all is calm: one more than there is.
     pub(crate) visits: Vec<Guest>,
     /// The session that is forked then, and its fork.
     pub(crate) forked: (usize, Guest),

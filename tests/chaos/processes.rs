@@ -63,8 +63,8 @@ pub(crate) struct Found {
     pub(crate) conversations: BTreeSet<String>,
 }
 
-/// Compares what runs with the runs that the journals say are live, each with the process that the API shows. What is of a
-/// session in `spares` was started in advance, and nobody has asked for it.
+/// Compares what runs with the runs that the journals say are live, each with the process that the API shows. A process of
+/// a session in `spares` was started in advance, and nobody has asked for it.
 pub(crate) fn check(live: &BTreeMap<String, i32>, spares: &BTreeSet<String>) -> Found {
     let all = proc::all();
     let mut faults = Vec::new();
@@ -141,7 +141,7 @@ pub(crate) fn held_leases(dir: &Path) -> BTreeSet<String> {
         .collect()
 }
 
-/// What runs although nothing is to run.
+/// The processes that run although nothing is to run.
 pub(crate) fn left() -> Vec<Process> {
     let ours = |process: &Process| is_keeper(process) || process.env("TRUNKLINE_RUN").is_some();
     let mut all = proc::all();

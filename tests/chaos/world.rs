@@ -82,7 +82,7 @@ struct Session {
 
 pub(crate) struct World {
     daemon: TestDaemon,
-    /// What the daemon does at SIGTERM, where that is known.
+    /// The daemon's reaction to SIGTERM, where that is known.
     ending: Option<Ending>,
     _api: ModelApi,
     /// The agent, the clock, the configuration and the sockets.
@@ -97,7 +97,7 @@ pub(crate) struct World {
     ends: usize,
     people: JoinSet<()>,
     senders: JoinSet<Sent>,
-    /// Who asks for sessions.
+    /// The guests that ask for sessions.
     makers: JoinSet<(Kind, Guest, Made)>,
     /// Sessions that were asked for, and nobody knows whether they are there.
     doubtful: Vec<(Kind, Guest)>,
@@ -116,7 +116,7 @@ pub(crate) struct World {
     frozen_until: Option<Instant>,
     made: usize,
     story: Story,
-    /// What was done so far.
+    /// The number of each kind of deed so far.
     pub(crate) counts: BTreeMap<&'static str, u64>,
 }
 

@@ -60,7 +60,7 @@ fn fake_actions(chance: &mut Chance, says_share: bool) -> Value {
     }
 }
 
-/// The end of a turn. What it cost is also in `spent`, which nobody but the test reads; with `says_share` the line says it as
+/// The end of a turn. Its cost is also in `spent`, which nobody but the test reads; with `says_share` the line says it as
 /// newer CLIs do.
 #[expect(clippy::cast_precision_loss, reason = "at most five hundred")]
 fn result(chance: &mut Chance, says_share: bool) -> Value {

@@ -68,7 +68,7 @@ impl World {
     /// Forks a session that does nothing: it is known where the fork begins to count.
     pub(super) async fn fork_calmly(&mut self, (place, guest): &(usize, Guest)) {
         let parent = &self.sessions[*place];
-        // Of one that was just made, or has begun another conversation, nothing is known.
+        // Nothing is known of one that was just made, or has begun another conversation.
         let Some((total, turns)) = parent.last_total.clone() else {
             return;
         };
@@ -233,7 +233,7 @@ impl World {
             }
             Kind::Adopted(left) => left.is_fake,
         };
-        // What a start that failed would have brought is not taken.
+        // The settings of a start that failed are not taken.
         let taken = is_told && view["state"] != "failed";
         let sent = guest.prompt.map(|(uuid, text)| Sent {
             id: id.clone(),

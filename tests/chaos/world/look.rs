@@ -190,8 +190,8 @@ impl World {
         }
     }
 
-    /// What runs is what is said to, each in one process and under its lease; and what was started in advance is no more than
-    /// was to be.
+    /// Exactly the processes run that should, each alone and under its lease; and no more were started in advance than were
+    /// to be.
     pub(super) async fn processes_in_order(&self, live: &BTreeMap<String, i32>) -> Vec<String> {
         let api = self.api();
         let until = Instant::now() + SETTLING;
