@@ -39,6 +39,7 @@ test('nothing is amber where nobody is needed', async () => {
     await page.getByRole('heading').first().waitFor();
     await until('the title tells of no need', () => page.evaluate(() => !document.title.startsWith('(')));
     assert.deepEqual(await amber(page), [], path);
+    if (path.startsWith('/s/')) await until('the tab names its session', () => page.evaluate(() => /^.+ · Trunkline$/.test(document.title)));
   }
 });
 
