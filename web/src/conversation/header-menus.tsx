@@ -25,7 +25,7 @@ export function HeaderMenus(props: { session: Session }) {
   );
   const isRunning = () => ['idle', 'busy', 'waiting'].includes(props.session.state);
   const [settings, settingsAgain] = createAsked(
-    () => (opened() === 'effort' && isRunning() ? `${props.session.id} ${props.session.model ?? ''}` : undefined),
+    () => (opened() === 'effort' && isRunning() && !props.session.simulated ? `${props.session.id} ${props.session.model ?? ''}` : undefined),
     async () => (await rest.GET('/v1/sessions/{id}/settings', { params: path() }).catch(() => null))?.response as { applied?: { effort?: string | null } | null } | null | undefined,
   );
   const open = (which: 'model' | 'mode' | 'effort') => (isOpen: boolean) => {
