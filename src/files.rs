@@ -115,8 +115,9 @@ pub fn is_not_a_file(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<NotAFile>())
 }
 
-/// Whether an error says nothing of what was looked at: the look itself failed, as for want of file descriptors, memory or
-/// rights. A caller that asks whether something lives must then take it that it may.
+/// Whether the look itself failed, as for want of file descriptors, memory or rights.
+///
+/// Such an error says nothing of the file. A caller that asks whether something lives must then take it that it may.
 pub fn is_inconclusive(error: &io::Error) -> bool {
     error.raw_os_error().map(Errno::from_raw).is_some_and(|number| {
         !matches!(
