@@ -14,6 +14,7 @@ import { RawPanel } from '../src/conversation/raw-panel';
 import { ConversationContext, type Conversation } from '../src/live/store';
 import { Configuration } from '../src/settings/configuration';
 import { Logins } from '../src/settings/logins';
+import { McpServers } from '../src/side/mcp';
 import { Limits } from '../src/usage/limits';
 
 const settled = () => new Promise<void>((resolve) => { setTimeout(resolve); });
@@ -23,6 +24,7 @@ const conversation = { id: 's1', folded: () => ({ lastSeq: 9 }) } as unknown as 
 const cases: [string, () => JSX.Element, unknown, string][] = [
   ['the raw record', () => <ConversationContext.Provider value={conversation}><RawPanel seq={7} /></ConversationContext.Provider>, { seq: 7, src: 'daemon' }, '"src": "daemon"'],
   ['the limits of the account', () => <Limits />, { items: [{ session_id: 's1', kind: 'five_hour', status: 'allowed', utilization: 0.5, resets_at: null, info: {}, seq: 1, at }] }, '5 hours'],
+  ['the MCP servers', () => <McpServers sessionId="s1" isRunning />, { response: { mcpServers: [{ name: 'files', status: 'connected' }] } }, 'files'],
   ['the logins', () => <Logins />, { items: [{ id: 'l1', name: 'Phone', role: 'operator', is_current: true, used_at: at, last_used_at: at, created_at: at, expires_at: at }] }, 'Phone'],
   ['the configuration', () => <Configuration />, { file: null, values: { 'http.listen': { value: ':7', origin: 'default' } }, variables: [] }, 'http.listen'],
 ];

@@ -1,8 +1,8 @@
 // Owns the MCP servers of a session: how each is, on and off, and connecting again.
-import { For, Show } from 'solid-js';
+import { For, Match, Show, Switch } from 'solid-js';
 import { createAsked } from '../daemon/asked';
 import { attempt } from '../lobby/acts';
-import { rest } from '../daemon/daemon';
+import { rest, said } from '../daemon/daemon';
 import { canAct } from '../daemon/role';
 import { entryOf } from '../fold/raw';
 import { BusyButton } from '../parts/busy';
@@ -36,7 +36,13 @@ export function McpServers(props: { sessionId: string; isRunning: boolean }) {
   };
   const words = (server: Server): [string, string] => entryOf(WORDS, server.status ?? '') ?? ['○', server.status ?? ''];
   return (
-    <Show when={servers.error === undefined ? servers() : undefined} fallback={<Show when={props.isRunning} fallback={<p class="quiet">They are known while the session runs.</p>}><Loading>Asking the agent…</Loading></Show>}>
+    <Show when={servers.error === undefined ? servers() : undefined} fallback={
+      <Switch fallback={<Loading>Asking the agent…</Loading>}>
+        <Match when={!props.isRunning}><p class="quiet">They are known while the session runs.</p></Match>
+        <Match when={!canAct()}><p class="quiet">A login that only looks is not told of them.</p></Match>
+        <Match when={servers.error as unknown}>{(error) => <p class="problem">The servers could not be read: {said(error()).text} <button type="button" onClick={() => void refetch()}>Try again</button></p>}</Match>
+      </Switch>
+    }>
       <Show when={(servers()?.length ?? 0) > 0} fallback={<p class="quiet">It uses none.</p>}>
         <ul class="side-rows">
           <For each={servers()}>{(server) => (
