@@ -25,6 +25,9 @@ const JOINED_BYTES: usize = 16 << 10;
 /// The longest that a client is not told of records which it does not get.
 const CURSOR_EVERY: Duration = Duration::from_secs(1);
 
+/// The type that stands for all lines of sub-agents, whatever their own type is.
+const SUBAGENTS: &str = "subagents";
+
 /// The sources that records have.
 const SOURCES: [Source; 5] = [
     Source::Cli,
@@ -69,7 +72,10 @@ impl Kind {
         self.source == record.source
             && self.data.as_ref().is_none_or(|data| {
                 let envelope = scan(record.data);
-                envelope.is_some_and(|envelope| envelope.is(data))
+                envelope.is_some_and(|envelope| match data.as_str() {
+                    SUBAGENTS => envelope.parent_tool_use_id.is_some(),
+                    kind => envelope.is(kind),
+                })
             })
     }
 }

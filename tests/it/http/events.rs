@@ -176,6 +176,27 @@ async fn a_browser_that_comes_back_is_asked_for_no_time() {
 }
 
 #[tokio::test]
+async fn lines_of_sub_agents_are_left_out_whatever_their_type() {
+    let bed = Bed::start().await;
+    let id = bed
+        .session(&[
+            (Source::Cli, r#"{"type":"assistant","parent_tool_use_id":null}"#),
+            (Source::Cli, r#"{"type":"assistant","parent_tool_use_id":"toolu_1"}"#),
+            (Source::Cli, r#"{"type":"stream_event","parent_tool_use_id":"toolu_1"}"#),
+            (Source::Cli, r#"{"type":"user","parent_tool_use_id":null}"#),
+        ])
+        .await;
+    let path = format!("/v1/sessions/{id}/events?without=cli.subagents");
+    let request = bed
+        .request(Method::GET, &path)
+        .header(header::ACCEPT, "application/x-ndjson");
+    let answer = bed.send(request.body(Body::empty()).unwrap()).await;
+    let journal = on_disk(&bed, id);
+    let all: Vec<&str> = journal.lines().collect();
+    assert_eq!(answer.text.lines().collect::<Vec<_>>(), [all[0], all[3]]);
+}
+
+#[tokio::test]
 async fn a_stream_to_the_newest_record_tells_the_place_of_those_that_it_leaves_out() {
     let bed = Bed::start().await;
     let id = bed.session(&RECORDS).await;

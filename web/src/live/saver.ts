@@ -11,8 +11,8 @@ const FRAME_MS = 16;
 export interface Share { stub_above: number; coalesce: number; without?: string }
 
 const WHOLE: Share = { stub_above: 65_536, coalesce: FRAME_MS };
-/** Pieces of a text are joined, larger results come on a tap, and what changes nothing on the page does not come. */
-const SPARING: Share = { stub_above: 16_384, coalesce: 250, without: 'cli.tool_progress,cli.transcript_mirror,cli.keep_alive' };
+/** Pieces of a text are joined, larger results come on a tap, and neither steps of sub-agents come nor lines that change nothing on the page. */
+const SPARING: Share = { stub_above: 16_384, coalesce: 250, without: 'cli.subagents,cli.tool_progress,cli.transcript_mirror,cli.keep_alive' };
 
 /** The share of a conversation that is loaded unasked. */
 export const shareOf = (isSparing: boolean): Share => (isSparing ? SPARING : WHOLE);
