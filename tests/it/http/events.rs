@@ -181,8 +181,14 @@ async fn lines_of_sub_agents_are_left_out_whatever_their_type() {
     let id = bed
         .session(&[
             (Source::Cli, r#"{"type":"assistant","parent_tool_use_id":null}"#),
-            (Source::Cli, r#"{"type":"assistant","parent_tool_use_id":"toolu_1"}"#),
-            (Source::Cli, r#"{"type":"stream_event","parent_tool_use_id":"toolu_1"}"#),
+            (
+                Source::Cli,
+                r#"{"type":"assistant","parent_tool_use_id":"toolu_1"}"#,
+            ),
+            (
+                Source::Cli,
+                r#"{"type":"stream_event","parent_tool_use_id":"toolu_1"}"#,
+            ),
             (Source::Cli, r#"{"type":"user","parent_tool_use_id":null}"#),
         ])
         .await;
