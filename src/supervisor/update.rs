@@ -17,7 +17,7 @@ const MOST_TRIES: u32 = 8;
 /// Changes a session; its process does not notice. The transcript of the conversation is told of a title and a tag, where there is one.
 ///
 /// # Errors
-/// `SessionNotFound`, `InvalidOption`, `RevisionDiffers`, `Store`. Then nothing is changed.
+/// `SessionNotFound`, `InvalidOption`, `RevisionDiffers`, `Store`: nothing is changed then. `Partly` once the change is stored.
 pub(super) async fn update(
     supervisor: &Supervisor,
     id: SessionId,
@@ -36,10 +36,10 @@ pub(super) async fn update(
         }
     }
     supervisor.shared.changes.mark(id);
-    let view = supervisor.session(id).await?;
+    let view = supervisor.session(id).await.map_err(SupervisorError::partly)?;
     if transcript::tell_of(supervisor, &before, &change.meta, &view).await {
         // The answer has the revision that counts from now on.
-        return supervisor.session(id).await;
+        return supervisor.session(id).await.map_err(SupervisorError::partly);
     }
     Ok(view)
 }
@@ -75,7 +75,8 @@ async fn change_options(
             Err(error) => return Err(error.into()),
         }
     }
-    session.give_way(said).await.map_err(SupervisorError::from)
+    let gave_way = session.give_way(said).await;
+    gave_way.map_err(|error| SupervisorError::from(error).partly())
 }
 
 /// Stored options with a change, checked whole.
