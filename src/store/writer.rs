@@ -267,6 +267,7 @@ impl Runner {
         let mends = all.len();
         all.extend(edits);
         let mut outcome = commit(&mut connection, &self.files, all).await;
+        self.files.end(outcome.is_ok()).await;
         if let Ok(outcomes) = &mut outcome {
             self.connection = Some(connection);
             let is_mended = outcomes.drain(..mends).all(|mended| mended.is_ok());

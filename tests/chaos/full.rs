@@ -337,10 +337,13 @@ fn a_change_that_a_full_disk_refuses_is_in_no_file() {
             let filled = room.metadata().unwrap().len();
             room.set_len(filled.saturating_sub(pages * 4096)).unwrap();
             drop(room);
+            let before = in_file();
             let reply = change(&id, format!("tag {round} {pages}")).await;
+            let after = in_file();
             fs::remove_file(&ballast).unwrap();
             if reply.status.as_u16() != 200 {
                 refused += 1;
+                assert_eq!(after, before, "a database that is made again has the file's word");
                 assert_eq!(reply.problem(503), "storage_unavailable");
             }
             // The next write, of any kind, must succeed.
