@@ -4,9 +4,8 @@ import { For, Show, createEffect, createMemo } from 'solid-js';
 import type { CallBlock, Folded } from '../fold/model';
 import { clock, count, many, now } from '../parts/time';
 import { SafeText } from '../text/safe';
-import { savesData } from '../live/saver';
+import { stepsLeftOut } from '../live/saver';
 import { useConversation } from '../live/store';
-import { STEPS_SAVED } from './cards/agent';
 import { TranscriptList } from './transcript-list';
 
 /** A sub-agent of the conversation. */
@@ -53,7 +52,7 @@ export default function AgentPage(props: { callId: string }) {
           </>
         )}</Show>
       </nav>
-      <Show when={savesData() && agent()?.blocks.length === 0}><p class="quiet">{STEPS_SAVED}</p></Show>
+      <Show when={agent()?.blocks.length === 0 && stepsLeftOut()}>{(words) => <p class="quiet">{words()}</p>}</Show>
       <TranscriptList source={source} />
     </>
   );

@@ -5,6 +5,12 @@ import { choices } from '../parts/choices';
 export const savesData = (): boolean =>
   choices().saver || (navigator as { connection?: { saveData?: boolean } }).connection?.saveData === true;
 
+/** The words in the place of an agent's steps that are left out, with who wants it so; `undefined` where none are. */
+export const stepsLeftOut = (): string | undefined =>
+  !savesData() ? undefined : choices().saver
+    ? 'The data saver leaves out the steps of agents. It is turned off in the settings.'
+    : 'The browser saves data, so the steps of agents are left out.';
+
 /** Pieces that come within one frame of the page are one: a flood would otherwise be parsed piece by piece, and no frame be drawn. */
 const FRAME_MS = 16;
 /** The requests to the daemon for an open conversation. `stub_above`: a larger record comes on request alone. */

@@ -7,14 +7,11 @@ import { Markdown } from '../../text/markdown';
 import { SafeText } from '../../text/safe';
 import { lineOfCall, statusWord } from '../call-words';
 import { useReading } from '../reading';
-import { savesData } from '../../live/saver';
+import { stepsLeftOut } from '../../live/saver';
 import { useConversation } from '../../live/store';
 import { Card, Elapsed } from './card';
 
 const LAST_STEPS = 3;
-
-/** The words in the place of steps that the data saver leaves out. */
-export const STEPS_SAVED = 'The data saver leaves out the steps of agents. Settings turn it off.';
 
 /** The call of a sub-agent, however deep, that waits for a person. */
 export function askedIn(blocks: readonly Block[]): CallBlock | undefined {
@@ -46,8 +43,8 @@ export function AgentCard(props: { call: CallBlock; rowKey: string }) {
   return (
     <Card call={props.call} rowKey={props.rowKey} neverByItself asks={asks()}
       tail={<Show when={step() !== ''}><p class="agent-step one-line" aria-label="Step of the moment"><SafeText text={step()} /></p></Show>}>
-      <Show when={steps().length > 0 || !savesData()} fallback={<p class="quiet">{STEPS_SAVED}</p>}>
-        <ul class="steps"><For each={steps()}>{(call) => <Step call={call} />}</For></ul>
+      <Show when={steps().length === 0 && stepsLeftOut()} fallback={<ul class="steps"><For each={steps()}>{(call) => <Step call={call} />}</For></ul>}>
+        {(words) => <p class="quiet">{words()}</p>}
       </Show>
       <Show when={agent()?.status !== 'running' && (agent()?.report || props.call.result?.text)}>{(text) => <div class="agent-result"><Markdown text={text()} /></div>}</Show>
       <A class="open-agent" href={`/s/${id}/agent/${encodeURIComponent(props.call.id)}`}>Open this agent</A>
