@@ -49,3 +49,7 @@ test('sessions are made and deleted, and are counted once', () => {
   for (const id of ['new', '1', '1']) hear(news('deleted', id));
   expect([lobby.total, sessions().length, lobby.byId['1']]).toEqual([999, 999, undefined]);
 });
+
+test('no session has a name that every object has', () => {
+  for (const name of ['constructor', '__proto__', 'toString', 'hasOwnProperty']) expect(lobby.byId[name]).toBe(undefined);
+});

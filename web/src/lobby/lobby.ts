@@ -22,10 +22,13 @@ class Told {
 }
 const told = (session: SessionSummary): SessionSummary => new Told(session) as SessionSummary;
 
+/** Sessions by their ids, and nothing else: an id is a part of an address, which may be any name that every object has. */
+const bare = (sessions: Iterable<readonly [string, SessionSummary]> = []): Record<string, SessionSummary> => Object.assign(Object.create(null), Object.fromEntries(sessions)) as Record<string, SessionSummary>;
+
 /** The newest sessions, of very many. */
 const MOST_SESSIONS = 2_000;
 
-const [lobby, setLobby] = createStore<Lobby>({ byId: {}, build: null, total: 0, isThere: false });
+const [lobby, setLobby] = createStore<Lobby>({ byId: bare(), build: null, total: 0, isThere: false });
 const [lastEventId, setLastEventId] = createSignal<string | null>(null);
 const [sessions, setSessions] = createSignal<SessionSummary[]>([]);
 const known = new Map<string, SessionSummary>();
@@ -53,7 +56,7 @@ function apply(frame: Frame): void {
   if (news.type === 'trunkline.lobby') {
     known.clear();
     for (const session of news.sessions) known.set(session.id, told(session));
-    setLobby('byId', reconcile(Object.fromEntries(known)));
+    setLobby('byId', reconcile(bare(known)));
     setLobby({ build: news.build, total: news.total, isThere: true });
   } else {
     const { session, session_id, change } = news;
