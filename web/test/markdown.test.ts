@@ -38,7 +38,7 @@ test('any slicing into deltas gives the page of the whole', () => {
       const pieces = at.slice(1).map((to, i) => text.slice(at[i], to));
       expect(drawn(pieces)).toBe(drawn([text]));
     },
-  ), { numRuns: 150 });
+  ), { numRuns: 150, examples: [[['-->', '+ plus', '# Title', ' '.repeat(50) + 'x', '# Title'], [11], '\n']] });
 }, 60_000);
 
 test('what is closed is never touched again, and the open part is small', () => {

@@ -1,4 +1,5 @@
 // Owns where a block has surely ended, seen from the lines after it: they are lexed then, once. Where it is not sure the lexer says.
+import type { Token } from 'marked';
 
 /** An empty line, and one at the left edge that goes on with no block. */
 const AFTER_BLANK = /\n[ \t]*\n(?=[^\s\-*+>\d|<[])/g;
@@ -9,6 +10,9 @@ const HAS_MORE = /^[ \t]*(?:$|[-*+>]|\d{1,9}[.)])/m;
 const HEADING_LINE = /^ {0,3}#{1,6}(?:[ \t][^\n]*)?\n/;
 /** Markup may have empty lines, and code in a fence anything. */
 const UNSURE = /^ {0,3}<|^ {1,3}(?:`{3,}|~{3,})/m;
+
+/** Whether a token is a heading of one line, which no line after it changes. */
+export const isHeading = (token: Token | undefined): boolean => token?.type === 'heading' && HEADING_LINE.test(token.raw);
 
 /** Where the blocks at the beginning of a text have ended, all of them; 0: they may go on. The first `complete` characters are whole lines. */
 export function endOf(text: string, complete: number): number {

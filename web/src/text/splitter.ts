@@ -2,7 +2,7 @@
 // part of the open block is lexed once, the rest now and then, and nothing inside a code fence.
 import type { Links, Token, Tokens } from 'marked';
 import { bombAt, isTooLong } from './bombs';
-import { endOf } from './ends';
+import { endOf, isHeading } from './ends';
 import { grow, sketch, whole, withWords, type Head } from './head';
 import { came, lex, mayLook } from './lexing';
 
@@ -216,7 +216,7 @@ export class Splitter {
     const { tokens } = lexed;
     let last = tokens.length - 1;
     while (last >= 0 && tokens[last]?.type === 'space') last -= 1;
-    const closesLast = !hasBomb ? closesAll || fenceAt > 0 : /(?:^|\n)[ \t]*\n$/.test(lexable);
+    const closesLast = !hasBomb ? closesAll || fenceAt > 0 : /(?:^|\n)[ \t]*\n$/.test(lexable) || isHeading(tokens[last]);
     let taken = 0;
     for (const [i, token] of tokens.entries()) {
       const isFence = token.type === 'code' && FENCE.test(token.raw);
