@@ -48,6 +48,7 @@ use crate::{
 use client::{Client, Inbox};
 use close::Close;
 use dialect::{Dialect, Received};
+use first_line::Place;
 use ndjson::{Earlier, Relay};
 use socket::{Limits, Until};
 use v1::Records;
@@ -258,13 +259,14 @@ pub(super) async fn attach(
         (Protocol::Ndjson, None) => {
             let visit = visit.map(|Extension(visit)| visit);
             first_line::bound(visit.as_ref());
+            let place = state.first_lines().take();
             let path = uri.path().to_owned();
             Ok(attach_relay(
                 state,
                 id,
                 params,
                 upgrade,
-                Proof::ToCome { visit, path },
+                Proof::ToCome { place, visit, path },
             ))
         }
     }
@@ -381,8 +383,12 @@ type RelayClient = Client<ClientInbox, Relay<ClientInbox>>;
 enum Proof {
     /// It has, and is attached, or cannot be.
     Shown(Box<Result<(ConnectionPermit, RelayClient), Close>>, Tenure),
-    /// Its first line is to show it, or a ticket for the path.
-    ToCome { visit: Option<Arc<Visit>>, path: String },
+    /// Its first line is to show it, or a ticket for the path. It has a place to wait at since it asked, if one was free.
+    ToCome {
+        place: Option<Place>,
+        visit: Option<Arc<Visit>>,
+        path: String,
+    },
 }
 
 /// Opens the socket of a client that speaks `ndjson`. Whether there is such a session is said behind the proof.
@@ -398,9 +404,9 @@ fn attach_relay(
     upgrade.on_upgrade(move |mut socket| async move {
         let attached = match proof {
             Proof::Shown(attached, tenure) => attached.map(|(permit, client)| (permit, client, tenure)),
-            Proof::ToCome { visit, path } => {
+            Proof::ToCome { place, visit, path } => {
                 let ask = (id, path.as_str(), &params);
-                prove_and_attach(&state, ask, &mut socket, visit.as_ref()).await
+                prove_and_attach(&state, ask, &mut socket, (place, visit.as_ref())).await
             }
         };
         let (ended, permit) = match attached {
@@ -423,9 +429,9 @@ async fn prove_and_attach(
     state: &AppState,
     (id, path, params): (SessionId, &str, &AttachParams),
     socket: &mut WebSocket,
-    visit: Option<&Arc<Visit>>,
+    (place, visit): (Option<Place>, Option<&Arc<Visit>>),
 ) -> Result<(ConnectionPermit, RelayClient, Tenure), Close> {
-    let place = state.first_lines().take().ok_or(Close::Unproven)?;
+    let place = place.ok_or(Close::Unproven)?;
     let opens = |credential: &str| state.opened_by(credential, path);
     let (shown, rest) = first_line::prove(socket, opens, visit, state.shutdown()).await?;
     drop(place);

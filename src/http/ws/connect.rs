@@ -18,7 +18,8 @@ use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
 use super::{
-    AttachParams, Client, Close, Dialect as _, Limits, Protocol, RelayClient, asked, first_line,
+    AttachParams, Client, Close, Dialect as _, Limits, Protocol, RelayClient, asked,
+    first_line::{self, Place},
     ndjson::{self, Greeting, Relay, greeting_in},
     prepared, relay,
     socket::{self, Until},
@@ -284,16 +285,22 @@ pub(in crate::http) async fn connect(
     let upgrade = prepared(upgrade, protocol.as_str(), &state);
     let role = role.map(|Extension(role)| role);
     let visit = visit.map(|Extension(visit)| visit);
-    if role.is_none() {
+    let place = role.is_none().then(|| {
         first_line::bound(visit.as_ref());
-    }
+        state.first_lines().take()
+    });
     let limits = Limits::of(state.config());
     let (shutdown, tracked) = (state.shutdown().clone(), state.tracker().token());
     let path = uri.path().to_owned();
     Ok(upgrade.on_upgrade(move |mut socket| async move {
         let shown = role.map(|role| Shown { role, tenure });
-        let proof = Proof { shown, visit, path };
-        let ended = match open(&state, &params, &proof, &mut socket).await {
+        let proof = Proof {
+            shown,
+            place: place.flatten(),
+            visit,
+            path,
+        };
+        let ended = match open(&state, &params, proof, &mut socket).await {
             Ok(Open {
                 id,
                 client,
@@ -326,6 +333,8 @@ pub(in crate::http) async fn connect(
 struct Proof {
     /// The credential that it has shown; without one its first line is to show it.
     shown: Option<Shown>,
+    /// Where it waits for that line, if a place was free.
+    place: Option<Place>,
     visit: Option<Arc<Visit>>,
     path: String,
 }
@@ -342,13 +351,14 @@ struct Open {
 async fn open(
     state: &AppState,
     params: &ConnectParams,
-    proof: &Proof,
+    proof: Proof,
     socket: &mut WebSocket,
 ) -> Result<Open, Close> {
-    let (Shown { role, tenure }, text) = match &proof.shown {
-        Some(shown) => (shown.clone(), String::new()),
+    let is_shown = proof.shown.is_some();
+    let (Shown { role, tenure }, text) = match proof.shown {
+        Some(shown) => (shown, String::new()),
         None => {
-            let place = state.first_lines().take().ok_or(Close::Unproven)?;
+            let place = proof.place.ok_or(Close::Unproven)?;
             let opens = |credential: &str| state.opened_by(credential, &proof.path);
             let shown = first_line::prove(socket, opens, proof.visit.as_ref(), state.shutdown()).await?;
             drop(place);
@@ -362,7 +372,7 @@ async fn open(
     let options = params.options(state).map_err(failed)?;
     let max_bytes = Limits::of(state.config()).message_bytes;
     let mut text = wait_for_line(state, socket, text, max_bytes).await?;
-    if proof.shown.is_some()
+    if is_shown
         && let Some((line, rest)) = text.split_once('\n')
         && first_line::is_auth(line.as_bytes())
     {

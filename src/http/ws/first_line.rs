@@ -23,6 +23,12 @@ const MOST_BYTES: usize = 8 * 1024;
 /// Most bytes that are read for it: the line in small frames.
 const MOST_READ: usize = 2 * MOST_BYTES;
 
+/// The place of one connection that has not proved itself; free again when this is dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    _permit: OwnedSemaphorePermit,
+}
+
 /// The places of connections that have not proved themselves. Cloning gives another handle on the same.
 #[derive(Clone, Debug)]
 pub(in crate::http) struct Waiting(Arc<Semaphore>);
@@ -34,9 +40,10 @@ impl Default for Waiting {
 }
 
 impl Waiting {
-    /// A place, if one is free.
-    pub(super) fn take(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.0).try_acquire_owned().ok()
+    /// A place, if one is free. A connection takes it before its upgrade is answered: the first to ask is the first to wait.
+    pub(super) fn take(&self) -> Option<Place> {
+        let permit = Arc::clone(&self.0).try_acquire_owned().ok()?;
+        Some(Place { _permit: permit })
     }
 }
 
