@@ -240,7 +240,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        domain::{CliSessionId, RunId, StartMode, Timestamp, fact::CliTotals},
+        domain::{RunId, StartMode, Timestamp},
         journal::{Source, Writer, WriterOptions},
         session::{
             machine::AtRest,
@@ -257,23 +257,7 @@ mod tests {
     /// A journal of a session with prompts, turns, and what gives no facts.
     fn journal(dir: &std::path::Path, turns: u32) -> Head {
         let (mut writer, _) = Writer::open(dir, WriterOptions::default()).unwrap();
-        let started = Note::RunStarted(RunStarted {
-            parked: None,
-            run_id: RunId::new(),
-            mode: StartMode::New,
-            agent: None,
-            cli_session_id: CliSessionId::new(),
-            turns: 0,
-            base: CliTotals::default(),
-            permission_mode: None,
-            restart: None,
-            carried: Vec::new(),
-            earlier_session_id: None,
-            restores: Vec::new(),
-            left_out: Vec::new(),
-            resume_at: None,
-            has_choices: None,
-        });
+        let started = Note::RunStarted(RunStarted::plain(RunId::new(), StartMode::New));
         let mut push = |source: Source, by: Option<&str>, data: &str| {
             writer
                 .push(Timestamp::from_micros(1), source, by, data.as_bytes())

@@ -471,6 +471,30 @@ impl Note {
 }
 
 #[cfg(test)]
+impl RunStarted {
+    /// A run with nothing of its own; tests say what differs.
+    pub(super) fn plain(run_id: RunId, mode: StartMode) -> Self {
+        Self {
+            run_id,
+            mode,
+            cli_session_id: CliSessionId::new(),
+            turns: 0,
+            base: CliTotals::default(),
+            agent: None,
+            permission_mode: None,
+            restart: None,
+            carried: Vec::new(),
+            parked: None,
+            earlier_session_id: None,
+            restores: Vec::new(),
+            has_choices: None,
+            left_out: Vec::new(),
+            resume_at: None,
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::domain::StopIntent;

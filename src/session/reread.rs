@@ -188,21 +188,8 @@ mod tests {
 
     fn start(conversation: CliSessionId) -> Vec<u8> {
         Note::RunStarted(RunStarted {
-            run_id: RunId::new(),
-            mode: StartMode::New,
             cli_session_id: conversation,
-            turns: 0,
-            base: CliTotals::default(),
-            agent: None,
-            permission_mode: None,
-            restart: None,
-            carried: Vec::new(),
-            parked: None,
-            earlier_session_id: None,
-            restores: Vec::new(),
-            has_choices: None,
-            left_out: Vec::new(),
-            resume_at: None,
+            ..RunStarted::plain(RunId::new(), StartMode::New)
         })
         .to_json()
     }

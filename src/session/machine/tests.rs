@@ -57,21 +57,9 @@ impl Bench {
         self.run = RunId::new();
         let turns = self.machine.turns();
         self.note(&Note::RunStarted(RunStarted {
-            run_id: self.run,
-            mode: StartMode::New,
-            agent: None,
-            cli_session_id: CliSessionId::new(),
             turns,
             base,
-            permission_mode: None,
-            restart: None,
-            carried: Vec::new(),
-            parked: None,
-            earlier_session_id: None,
-            restores: Vec::new(),
-            left_out: Vec::new(),
-            resume_at: None,
-            has_choices: None,
+            ..RunStarted::plain(self.run, StartMode::New)
         }));
     }
 
@@ -446,21 +434,8 @@ fn a_refused_mode_leaves_the_old_one() {
 
 fn restoring(bench: &mut Bench, restores: &[&str]) {
     bench.note(&Note::RunStarted(RunStarted {
-        parked: None,
-        run_id: bench.run,
-        mode: StartMode::Resume,
-        cli_session_id: CliSessionId::new(),
-        turns: 0,
-        base: CliTotals::default(),
-        permission_mode: None,
-        restart: None,
-        carried: Vec::new(),
-        earlier_session_id: None,
         restores: restores.iter().map(|id| (*id).to_owned()).collect(),
-        left_out: Vec::new(),
-        resume_at: None,
-        has_choices: None,
-        agent: None,
+        ..RunStarted::plain(bench.run, StartMode::Resume)
     }));
     assert!(
         bench.machine.left_to_restore().is_empty(),
@@ -515,21 +490,8 @@ fn a_process_that_refuses_what_was_set_is_unwanted() {
 fn another_permission_mode_than_asked_for_fails_the_start() {
     let mut bench = Bench::at_rest();
     bench.note(&Note::RunStarted(RunStarted {
-        parked: None,
-        run_id: bench.run,
-        mode: StartMode::New,
-        agent: None,
-        cli_session_id: CliSessionId::new(),
-        turns: 0,
-        base: CliTotals::default(),
         permission_mode: Some("auto".to_owned()),
-        restart: None,
-        carried: Vec::new(),
-        earlier_session_id: None,
-        restores: Vec::new(),
-        left_out: Vec::new(),
-        resume_at: None,
-        has_choices: None,
+        ..RunStarted::plain(bench.run, StartMode::New)
     }));
     bench.answer_initialize();
     assert!(bench.machine.is_unwanted());

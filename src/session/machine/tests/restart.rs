@@ -11,21 +11,10 @@ impl Bench {
         self.run = RunId::new();
         let turns = self.machine.turns();
         self.note(&Note::RunStarted(RunStarted {
-            parked: None,
-            run_id: self.run,
-            mode: StartMode::Resume,
-            agent: None,
-            cli_session_id: CliSessionId::new(),
             turns,
-            base: CliTotals::default(),
-            permission_mode: None,
             restart: terms,
             carried,
-            earlier_session_id: None,
-            restores: Vec::new(),
-            left_out: Vec::new(),
-            resume_at: None,
-            has_choices: None,
+            ..RunStarted::plain(self.run, StartMode::Resume)
         }));
         self.answer_initialize();
     }
