@@ -4,14 +4,15 @@
 //! The file is made of the rows of a session inside the transaction that changes them, and is in its place before that is
 //! committed. A reader finds the old file or the new one, never a part. The old one comes back where the transaction fails.
 
+mod replaced;
 mod restore;
 mod rows;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs, io,
+    collections::BTreeMap,
+    io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -19,6 +20,7 @@ use serde_json::value::RawValue;
 use sqlx::SqliteConnection;
 use uuid::Uuid;
 
+use replaced::Replaced;
 pub(super) use restore::{Restore, restore};
 
 use super::{QueryError, StoreError, lists::List};
@@ -280,8 +282,7 @@ impl SessionFile {
 pub(super) struct SessionFiles {
     /// The folder of the database; `None` while the database is made of the files.
     folder: Option<Arc<PathBuf>>,
-    /// Those that this transaction has put in the place of others, which are kept beside them until its end.
-    replaced: Arc<Mutex<BTreeSet<PathBuf>>>,
+    replaced: Replaced,
 }
 
 impl SessionFiles {
@@ -289,7 +290,7 @@ impl SessionFiles {
     pub(super) fn beside(database: &Path) -> Self {
         Self {
             folder: database.parent().map(|folder| Arc::new(folder.to_owned())),
-            replaced: Arc::default(),
+            replaced: Replaced::default(),
         }
     }
 
@@ -297,34 +298,18 @@ impl SessionFiles {
     pub(super) fn unchanged() -> Self {
         Self {
             folder: None,
-            replaced: Arc::default(),
+            replaced: Replaced::default(),
         }
     }
 
-    /// Ends a transaction. When it was not committed, the files that it had replaced come back by a rename, which a full disk allows.
+    /// Ends a transaction: where it failed, each file is as it was before.
     pub(super) async fn end(&self, is_committed: bool) {
-        let replaced = std::mem::take(&mut *self.replaced.lock().unwrap_or_else(PoisonError::into_inner));
-        if replaced.is_empty() {
+        if self.replaced.is_empty() {
             return;
         }
-        let end = move || {
-            for place in replaced {
-                let before = earlier(&place);
-                let ended = match is_committed {
-                    true => fs::remove_file(before),
-                    false => fs::rename(before, &place),
-                };
-                // One that was there for the first time replaced none.
-                if let Err(error) = ended
-                    && error.kind() != io::ErrorKind::NotFound
-                {
-                    let file = place.display();
-                    tracing::warn!(%file, error = &error as &dyn std::error::Error, "a file of a transaction stays beside its place");
-                }
-            }
-        };
-        // Only the end of the runtime cancels it; the next start then looks at what is left.
-        drop(tokio::task::spawn_blocking(end).await);
+        let replaced = self.replaced.clone();
+        // Only the end of the runtime cancels it; the next start looks at what it left.
+        drop(tokio::task::spawn_blocking(move || replaced.end(is_committed)).await);
     }
 
     /// As [`Self::save`], where an older file is of use too: nothing that a person was told depends on it.
@@ -387,42 +372,16 @@ impl SessionFiles {
         self.put(folder.join(list.file()), rows.into_bytes()).await
     }
 
-    /// Puts a file in its place, and keeps the one that was there before this transaction. One without a folder is not written.
+    /// Puts a file in its place. One without a folder is not written.
     async fn put(&self, path: PathBuf, bytes: Vec<u8>) -> Result<(), QueryError> {
-        let is_first = {
-            let mut replaced = self.replaced.lock().unwrap_or_else(PoisonError::into_inner);
-            replaced.insert(path.clone())
-        };
-        let (place, draft) = (path.clone(), path.with_extension("new"));
-        let put = move || {
-            if is_first {
-                keep_earlier(&place)?;
-            }
-            files::replace_durably(&place, &draft, &bytes)
-        };
-        match tokio::task::spawn_blocking(put).await {
+        let (replaced, place) = (self.replaced.clone(), path.clone());
+        match tokio::task::spawn_blocking(move || replaced.put(&place, &bytes)).await {
             Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Ok(put) => Ok(put.map_err(|error| unwritten(&path, error))?),
             // Only the end of the runtime cancels it.
             Err(_) => Err(StoreError::Closed.into()),
         }
     }
-}
-
-/// The name of the file that was in this place before a transaction.
-fn earlier(place: &Path) -> PathBuf {
-    place.with_extension("before")
-}
-
-/// Gives the file in this place a second name; an earlier transaction that was never ended may have left one.
-fn keep_earlier(place: &Path) -> io::Result<()> {
-    let before = earlier(place);
-    let missing_is_fine = |done: io::Result<()>| match done {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        done => done,
-    };
-    missing_is_fine(fs::remove_file(&before))?;
-    missing_is_fine(fs::hard_link(place, before))
 }
 
 fn unwritten(path: &Path, source: io::Error) -> StoreError {

@@ -1,6 +1,6 @@
 //! Owns the writer task: the only place that writes. Requests that wait together are committed together.
 
-use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc};
 
 use sqlx::{ConnectOptions, Connection, SqliteConnection, sqlite::SqliteConnectOptions};
 use tokio::sync::{mpsc, oneshot};
@@ -148,7 +148,6 @@ impl Writer {
             requests,
             path,
             files,
-            ahead: Ahead::default(),
         };
         drop(tasks.spawn(runner.run()));
         Self { queue }
@@ -181,37 +180,6 @@ struct Runner {
     requests: mpsc::Receiver<Request>,
     path: Arc<PathBuf>,
     files: SessionFiles,
-    ahead: Ahead,
-}
-
-/// Files that may be of changes that were not committed: a file comes before its rows.
-#[derive(Debug, Default)]
-struct Ahead {
-    sessions: BTreeSet<SessionId>,
-    lists: bool,
-}
-
-impl Ahead {
-    /// Those that these edits write.
-    fn of(edits: &[Edit]) -> Self {
-        let is_list = |edit: &Edit| matches!(edit, Edit::Webhook(_) | Edit::Login(_));
-        Self {
-            sessions: edits.iter().filter_map(Edit::changes_file_of).collect(),
-            lists: edits.iter().any(is_list),
-        }
-    }
-
-    fn extend(&mut self, other: Self) {
-        self.sessions.extend(other.sessions);
-        self.lists |= other.lists;
-    }
-
-    /// The edits that bring them to what was committed.
-    fn mends(&self) -> Vec<Edit> {
-        let sessions = self.sessions.iter().map(|id| Edit::MendFile(*id));
-        let lists = self.lists.then_some(Edit::SaveLists);
-        sessions.chain(lists).collect()
-    }
 }
 
 impl Runner {
@@ -262,20 +230,11 @@ impl Runner {
             Some(connection) => connection,
             None => self.options.connect().await?,
         };
-        let written = Ahead::of(&edits);
-        let mut all = self.ahead.mends();
-        let mends = all.len();
-        all.extend(edits);
-        let mut outcome = commit(&mut connection, &self.files, all).await;
+        let outcome = commit(&mut connection, &self.files, edits).await;
         self.files.end(outcome.is_ok()).await;
-        if let Ok(outcomes) = &mut outcome {
+        if outcome.is_ok() {
             self.connection = Some(connection);
-            let is_mended = outcomes.drain(..mends).all(|mended| mended.is_ok());
-            if is_mended {
-                self.ahead = Ahead::default();
-            }
         } else {
-            self.ahead.extend(written);
             // SQLite ends the transaction by itself on some failures (a full disk), and the connection's count of open
             // savepoints is wrong from then on. Its closing rolls back what is left; the failure is already known.
             drop(connection.close_hard().await);
