@@ -16,7 +16,8 @@ use std::{
 use trunkline::{
     domain::Clock,
     journal::{Source, Writer, WriterOptions},
-    ndjson::{self, Decoder, Item},
+    json,
+    ndjson::{Decoder, Item},
 };
 
 /// Records of one round.
@@ -75,7 +76,7 @@ fn write_journal(dir: &std::path::Path, input: &[u8]) -> usize {
         let now = Clock.now();
         decoder.feed(read, |item| {
             if let Item::Line(line) = item
-                && ndjson::is_object(line)
+                && json::validate::is_object(line)
             {
                 writer.push(now, Source::Cli, None, line.as_bytes()).unwrap();
             }

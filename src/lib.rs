@@ -10,6 +10,7 @@ pub mod domain;
 pub mod files;
 pub mod http;
 pub mod journal;
+pub mod json;
 pub mod keeper;
 pub mod lifecycle;
 pub mod metrics;

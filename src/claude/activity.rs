@@ -1,7 +1,10 @@
 //! Owns the reading of lines that say that the CLI compacts, or asks the model API again, and of those that say that it is over.
 
-use super::{Envelope, glance};
-use crate::domain::{ApiRetry, Timestamp};
+use super::Envelope;
+use crate::{
+    domain::{ApiRetry, Timestamp},
+    json,
+};
 
 /// The longest word for an error that is kept, in bytes.
 const MAX_ERROR_BYTES: usize = 64;
@@ -28,17 +31,17 @@ pub fn read(line: &Envelope<'_>, at: Timestamp) -> Option<News> {
     }
     let json = line.line;
     match line.subtype.as_deref()? {
-        "status" if glance::member_text(json, "status").as_deref() == Some("compacting") => {
+        "status" if json::member_text(json, "status").as_deref() == Some("compacting") => {
             Some(News::Compacts)
         }
         "status" | "compact_boundary" => Some(News::CompactsNot),
         "api_retry" => Some(News::Retries(ApiRetry {
-            attempt: glance::member_count(json, "attempt")?,
-            max_retries: glance::member_count(json, "max_retries"),
+            attempt: json::member_count(json, "attempt")?,
+            max_retries: json::member_count(json, "max_retries"),
             // Some versions have fractions of a millisecond.
-            delay_ms: glance::member(json, "retry_delay_ms").and_then(whole),
-            error_status: glance::member_count(json, "error_status"),
-            error: glance::member_text(json, "error").filter(|error| error.len() <= MAX_ERROR_BYTES),
+            delay_ms: json::member(json, "retry_delay_ms").and_then(whole),
+            error_status: json::member_count(json, "error_status"),
+            error: json::member_text(json, "error").filter(|error| error.len() <= MAX_ERROR_BYTES),
             at,
         })),
         _ => None,

@@ -15,10 +15,8 @@ mod questions;
 
 use serde_json::value::RawValue;
 
-use super::{
-    control::{CanUseTool, raw_value},
-    json,
-};
+use super::control::{CanUseTool, raw_value};
+use crate::json;
 
 pub use self::{
     dialog::{cancel_dialog, complete_dialog, complete_dialog_answer},

@@ -2,10 +2,8 @@
 //!
 //! It is no filter: a type that is not listed passes, a subtype that is not listed is sent with the defaults.
 
-use super::{
-    glance, json,
-    options::{self, ThinkingDisplay},
-};
+use super::options::{self, ThinkingDisplay};
+use crate::json;
 
 /// Every `type` of a line on the CLI's stdout that is known. `docs/PARITY.md` says what becomes of each.
 pub const MESSAGES: &[&str] = &[
@@ -322,13 +320,13 @@ pub fn refusal(subtype: &str, request: &str) -> Option<&'static str> {
 fn unlaunchable(subtype: &str, request: &str) -> Option<&'static str> {
     match subtype {
         "set_model" => {
-            let model = glance::member_text(request, "model")?;
+            let model = json::member_text(request, "model")?;
             (!options::is_name(&model)).then_some(
                 "no process could be started with this model later: its name must be one line of 1 to 1024 characters",
             )
         }
         "set_max_thinking_tokens" => {
-            let display = glance::member_text(request, "thinking_display")?;
+            let display = json::member_text(request, "thinking_display")?;
             ThinkingDisplay::of_name(&display).is_none().then_some(
                 "no process could be started with this thinking_display later: it must be summarized, omitted or highlights",
             )

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{Envelope, json};
+use super::Envelope;
+use crate::json;
 
 /// The fields of a control request apart from its `subtype`, each byte for byte, in the order they were set.
 #[derive(Clone, Default)]

@@ -118,7 +118,6 @@ mod tests {
         Envelope,
         catalogue::{Access, CONTROLS, Sender},
         control::ControlResponse,
-        glance,
         recordings::{envelopes, recording},
     };
 
@@ -199,7 +198,7 @@ mod tests {
     fn question(line: &Envelope<'_>) -> Option<(String, (String, String))> {
         let id = line.request_id.as_deref()?.to_owned();
         let request = line.request?.to_owned();
-        Some((id, (glance::request_subtype(line)?, request)))
+        Some((id, (line.request_subtype()?, request)))
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use serde_json::value::RawValue;
 
-use super::{Envelope, control::raw_value, json};
+use super::{Envelope, control::raw_value};
+use crate::json;
 
 /// A call of a tool, as the model made it.
 #[derive(Clone, Debug)]

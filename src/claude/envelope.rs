@@ -3,8 +3,10 @@
 
 use std::borrow::Cow;
 
-use super::json;
-use crate::domain::{CliSessionId, PromptUuid};
+use crate::{
+    domain::{CliSessionId, PromptUuid},
+    json,
+};
 
 /// The outer fields of one line. A field that is missing, `null` or of another type is absent; of a repeated one the
 /// last counts, as in JavaScript.
@@ -49,6 +51,42 @@ impl Envelope<'_> {
     /// The line's own id.
     pub fn message_uuid(&self) -> Option<PromptUuid> {
         self.uuid.as_deref()?.parse().ok()
+    }
+
+    /// The `subtype` of the request in a control request.
+    pub fn request_subtype(&self) -> Option<String> {
+        json::member_text(self.request?, "subtype")
+    }
+
+    /// The start of what a user line says, for lists: its text, cut after `max_chars`; empty when it holds no text.
+    pub fn prompt_start(&self, max_chars: usize) -> String {
+        self.prompt_text()
+            .map(|text| text.chars().take(max_chars).collect())
+            .unwrap_or_default()
+    }
+}
+
+impl<'a> Envelope<'a> {
+    /// The raw member `name` of what a line says: of the payload of a control answer, else of the line itself.
+    pub fn said(&self, name: &str) -> Option<&'a str> {
+        let object = match self.response {
+            Some(response) => json::members(response, ["response"]).and_then(|[payload]| payload)?,
+            None => self.line,
+        };
+        json::member(object, name)
+    }
+
+    fn prompt_text(&self) -> Option<Cow<'a, str>> {
+        let content = json::member(json::member(self.line, "message")?, "content")?;
+        if let Some(text) = json::decode_lossy(content) {
+            return Some(text);
+        }
+        json::items(content)?.into_iter().find_map(|block| {
+            let [kind, text] = json::members(block, ["type", "text"])?;
+            (json::string(kind?)? == "text")
+                .then(|| json::decode_lossy(text?))
+                .flatten()
+        })
     }
 }
 
@@ -165,5 +203,21 @@ mod tests {
         let envelope = scan(br#"{"type":"system","subtype":"init","uuid":"u"}"#).unwrap();
         assert!(matches!(envelope.kind, Some(Cow::Borrowed("system"))));
         assert!(matches!(envelope.subtype, Some(Cow::Borrowed("init"))));
+    }
+
+    fn start(content: &str) -> String {
+        let line = format!(r#"{{"type":"user","message":{{"role":"user","content":{content}}}}}"#);
+        scan(line.as_bytes()).unwrap().prompt_start(5)
+    }
+
+    #[test]
+    fn a_prompt_starts_with_its_text() {
+        assert_eq!(start(r#""hello you""#), "hello");
+        assert_eq!(
+            start(r#"[{"type":"image"},{"type":"text","text":"see this"}]"#),
+            "see t"
+        );
+        assert_eq!(start(r#"[{"type":"image"}]"#), "");
+        assert_eq!(start(r#""\ud83d!""#), "\u{fffd}!");
     }
 }

@@ -5,8 +5,11 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::{Envelope, json};
-use crate::domain::{CliSessionId, ModelUsage, PromptUuid, TokenUsage, Usd};
+use super::Envelope;
+use crate::{
+    domain::{CliSessionId, ModelUsage, PromptUuid, TokenUsage, Usd},
+    json,
+};
 
 /// The longest name of a service of the model API, in bytes.
 const MAX_TIER_BYTES: usize = 64;

@@ -6,9 +6,9 @@ use serde_json::value::RawValue;
 
 use super::{
     control::Fields,
-    json,
     options::{Hook, OnFailure},
 };
+use crate::json;
 
 /// How long the CLI waits when nothing else was asked for. Always said, so that nobody depends on the CLI's own default.
 pub const DEFAULT_TIMEOUT_MS: u64 = 60_000;

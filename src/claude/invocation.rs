@@ -11,14 +11,17 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::{
-    JsonObject, LaunchOptions, Policy,
+    LaunchOptions, Policy,
     control::Fields,
     hooks,
     options::{
         PermissionPrompts, PromptText, Settings, Skills, SystemPrompt, SystemPromptSpec, Thinking, Tools,
     },
 };
-use crate::domain::{CliSessionId, StartMode};
+use crate::{
+    domain::{CliSessionId, StartMode},
+    json::JsonObject,
+};
 
 /// Which conversation the process opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

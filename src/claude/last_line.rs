@@ -2,8 +2,11 @@
 
 use std::borrow::Cow;
 
-use super::{Envelope, json};
-use crate::domain::{LastLineKind, last_line::short_line};
+use super::Envelope;
+use crate::{
+    domain::{LastLineKind, last_line::short_line},
+    json,
+};
 
 /// Members of a tool's input that tell most about a call, the most telling first.
 const TELLING: [&str; 11] = [

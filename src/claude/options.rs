@@ -26,8 +26,10 @@ pub use values::{
     ThinkingDisplay, ToolPreset, Tools,
 };
 
-use super::JsonObject;
-use crate::domain::{CliSessionId, Usd};
+use crate::{
+    domain::{CliSessionId, Usd},
+    json::JsonObject,
+};
 
 /// Everything that a CLI process can be told at its start. Every field may be omitted; they are stored with the session
 /// and applied again at each resume.

@@ -1,7 +1,10 @@
 //! Owns the reading of `rate_limit_event` lines: what the CLI says about a limit of its account.
 
-use super::{Envelope, glance, json};
-use crate::domain::{RateLimit, Seq, Timestamp, rate_limit::MAX_LIMIT_NAME_BYTES};
+use super::Envelope;
+use crate::{
+    domain::{RateLimit, Seq, Timestamp, rate_limit::MAX_LIMIT_NAME_BYTES},
+    json,
+};
 
 /// The longest text of a limit that is kept, in bytes. The CLI's are a few hundred.
 const MAX_INFO_BYTES: usize = 8 * 1024;
@@ -11,7 +14,7 @@ pub fn read(line: &Envelope<'_>, seq: Seq, at: Timestamp) -> Option<RateLimit> {
     if !line.is("rate_limit_event") {
         return None;
     }
-    let info = glance::member(line.line, "rate_limit_info").filter(|info| info.len() <= MAX_INFO_BYTES)?;
+    let info = json::member(line.line, "rate_limit_info").filter(|info| info.len() <= MAX_INFO_BYTES)?;
     let [status, kind, utilization, resets] =
         json::members(info, ["status", "rateLimitType", "utilization", "resetsAt"])?;
     let text = |raw: Option<&str>| {

@@ -8,9 +8,9 @@ use serde::Deserialize;
 use super::{
     Envelope,
     facts::{Lifecycle, LifecycleState},
-    glance, scan,
+    scan,
 };
-use crate::domain::Seq;
+use crate::{domain::Seq, json};
 
 /// Reads lines in their order and keeps the numbers of those that are repeated.
 #[derive(Debug, Default)]
@@ -66,7 +66,7 @@ impl Repeated {
         match line.kind.as_deref() {
             Some("stream_event") => self.on_piece(&line, speaker, (seq, bytes)),
             Some("assistant") => self.on_whole(&line, &speaker),
-            Some("tool_progress") if glance::member_bool(line.line, "heartbeat") == Some(true) => {
+            Some("tool_progress") if json::member_bool(line.line, "heartbeat") == Some(true) => {
                 self.take([(seq, bytes)]);
             }
             Some("system") if line.is_system("init") => self.has_turn = true,
@@ -97,7 +97,7 @@ impl Repeated {
         // A line that stays may be the first of its turn.
         let had_turn = std::mem::replace(&mut self.has_turn, true);
         let piece =
-            glance::member(line.line, "event").and_then(|event| serde_json::from_str::<Piece>(event).ok());
+            json::member(line.line, "event").and_then(|event| serde_json::from_str::<Piece>(event).ok());
         let Some(piece) = piece else { return };
         if piece.kind == "message_start" {
             self.open.remove(&speaker);
@@ -129,7 +129,7 @@ impl Repeated {
 
     fn on_whole(&mut self, line: &Envelope<'_>, speaker: &str) {
         self.has_turn = true;
-        let said = glance::member(line.line, "message")
+        let said = json::member(line.line, "message")
             .and_then(|message| serde_json::from_str::<Named>(message).ok());
         let (Some(said), Some(message)) = (said, self.open.get_mut(speaker)) else {
             return;

@@ -2,9 +2,8 @@
 //!
 //! Pieces of a message that is being written say nothing of their own: the whole message repeats them.
 
+use crate::json;
 use std::{borrow::Cow, fmt::Write as _};
-
-use super::json;
 
 /// How deep an argument is looked into. A deeper one stays as it is written.
 const MOST_DEPTH: usize = 16;

@@ -9,8 +9,8 @@ use std::io::Write;
 
 use serde_json::value::RawValue;
 
-use super::{control::Fields, json};
-use crate::domain::PromptUuid;
+use super::control::Fields;
+use crate::{domain::PromptUuid, json};
 
 pub use self::client::{BadLine, ClientError, ClientLine, check_client_line};
 

@@ -1,9 +1,12 @@
 //! Owns the reading of lines about tasks: that one began, how far it has come, and how it ended.
 
-use super::{Envelope, facts, json};
-use crate::domain::{
-    TaskNews,
-    task::{MAX_TASK_TEXT_CHARS, TaskUsage},
+use super::{Envelope, facts};
+use crate::{
+    domain::{
+        TaskNews,
+        task::{MAX_TASK_TEXT_CHARS, TaskUsage},
+    },
+    json,
 };
 
 /// The longest id of a task, in bytes.

@@ -1,7 +1,10 @@
 //! Owns the reading of the tools with which an agent keeps a list of what it means to do: `TodoWrite`, and the family of `TaskCreate`.
 
-use super::{facts, glance, json};
-use crate::domain::todo::{MAX_TODOS, Todo, TodoChange, TodoPatch};
+use super::facts;
+use crate::{
+    domain::todo::{MAX_TODOS, Todo, TodoChange, TodoPatch},
+    json,
+};
 
 /// The longest short text of an entry that is kept, in characters.
 const MAX_SUBJECT_CHARS: usize = 500;
@@ -50,14 +53,14 @@ impl TodoCall {
             // Each agent writes a list of its own.
             Tool::TodoWrite if self.is_of_agent => None,
             Tool::TodoWrite => {
-                let written = result.and_then(|result| glance::member(result, "newTodos"));
-                let list = written.or_else(|| glance::member(&self.input, "todos"))?;
+                let written = result.and_then(|result| json::member(result, "newTodos"));
+                let list = written.or_else(|| json::member(&self.input, "todos"))?;
                 let list = json::items(list)?.into_iter().take(MAX_TODOS);
                 Some(TodoChange::Replace(list.filter_map(written_todo).collect()))
             }
             Tool::TaskCreate => {
                 let [id, subject, description] =
-                    json::members(glance::member(result?, "task")?, ["id", "subject", "description"])?;
+                    json::members(json::member(result?, "task")?, ["id", "subject", "description"])?;
                 let [asked, at_length, active] =
                     json::members(&self.input, ["subject", "description", "activeForm"])?;
                 Some(TodoChange::Add(Todo {
@@ -70,7 +73,7 @@ impl TodoCall {
                 }))
             }
             Tool::TaskUpdate => {
-                let refused = result.and_then(|result| glance::member_bool(result, "success")) == Some(false);
+                let refused = result.and_then(|result| json::member_bool(result, "success")) == Some(false);
                 (!refused)
                     .then(|| patch(&self.input))
                     .flatten()

@@ -11,7 +11,7 @@ use std::{
 use memchr::{memchr, memrchr};
 
 use super::record::{Parser, SEQ_PREFIX_BYTES, SPAN_PREFIX_BYTES, seq_of, span_of};
-use crate::{domain::Seq, ndjson};
+use crate::{domain::Seq, json};
 
 const EXTENSION: &str = ".ndjson";
 const NAME_DIGITS: usize = 20;
@@ -86,7 +86,7 @@ fn seq_of_valid(file: &File, start: u64, newline: u64) -> io::Result<Option<Seq>
     line.truncate(read);
     let record = Parser::default().parse(&line);
     Ok(record
-        .filter(|_| ndjson::is_json_object(&line))
+        .filter(|_| json::validate::is_json_object(&line))
         .map(|record| record.seq))
 }
 

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     domain::{Seq, Timestamp},
-    files, ndjson,
+    files, json,
 };
 
 /// The batch buffer that is kept between commits; a larger one is given back.
@@ -211,7 +211,7 @@ impl Writer {
         if !by.is_none_or(record::is_plain_by) {
             return Err(PushError::By);
         }
-        debug_assert!(ndjson::is_json(data), "record data is not JSON");
+        debug_assert!(json::validate::is_json(data), "record data is not JSON");
         if self.time != Some(at) {
             self.time = Some(at);
             self.time_text.clear();

@@ -36,7 +36,7 @@ use super::{
 use crate::{
     domain::{RunExit, StopIntent},
     journal::{OpenError, Source, Writer, WriterOptions},
-    ndjson,
+    json,
 };
 
 /// Runs this process as a keeper: the plan is on stdin, the report goes to stdout. Call it before anything else in the
@@ -102,7 +102,7 @@ fn read_plan() -> Result<LaunchPlan, LaunchFailure> {
     // The text of such an error could quote the plan, and with it a secret.
     let plan: LaunchPlan = serde_json::from_slice(&text)
         .map_err(|error| plan_failure(&format!("no plan at column {}", error.column())))?;
-    let is_data = |text: &str| !text.contains('\n') && ndjson::is_json_object(text.as_bytes());
+    let is_data = |text: &str| !text.contains('\n') && json::validate::is_json_object(text.as_bytes());
     if !is_data(&plan.start_note) || !plan.first_lines.iter().all(|line| is_data(&line.line)) {
         return Err(plan_failure(
             &"a record or line is not one JSON object on one line",

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     domain::{RunExit, RunId, StopIntent, StopStep},
     journal::Source,
+    json,
     ndjson::{self, Item},
 };
 
@@ -81,7 +82,7 @@ pub(super) fn stderr(text: &str) -> Vec<u8> {
 /// Gives the record of one item of stdout to `write`: its source and data.
 pub(super) fn stdout_item(item: Item<'_>, write: impl FnOnce(Source, &[u8])) {
     match item {
-        Item::Line(line) if ndjson::is_object(line) => write(Source::Cli, line.as_bytes()),
+        Item::Line(line) if json::validate::is_object(line) => write(Source::Cli, line.as_bytes()),
         Item::Line(line) => write(Source::StdoutText, &stdout_text(line)),
         Item::NotUtf8(line) => write(
             Source::Daemon,

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::wire::{Refusal, Submission};
-use crate::ndjson;
+use crate::json;
 
 /// The cost of a queued line beside its bytes.
 const LINE_OVERHEAD_BYTES: usize = 128;
@@ -43,7 +43,7 @@ impl Line {
 
 /// Whether a line answers what the process asked.
 pub(super) fn is_answer(line: &[u8]) -> bool {
-    ndjson::has_type(line, "control_response")
+    json::validate::has_type(line, "control_response")
 }
 
 /// How far a write got.

@@ -11,13 +11,13 @@ use crate::{
         control::{CanUseTool, Fields},
         denials::Denial,
         facts::DeferredCall,
-        glance,
     },
     domain::{
         Approval, ApprovalHow, ApprovalId, ApprovalKind, ApprovalState, Resolution, RunId, SessionId,
         Timestamp,
     },
     journal::RecordRef,
+    json,
 };
 
 use super::{desk::Asked, handle::Decision, large, machine::digest};
@@ -49,11 +49,11 @@ pub(super) fn from_request(
             )
         }
         "elicitation" => {
-            let server = glance::member_text(whole, "mcp_server_name").unwrap_or_default();
+            let server = json::member_text(whole, "mcp_server_name").unwrap_or_default();
             (ApprovalKind::Elicitation, server, whole)
         }
         "request_user_dialog" => {
-            let kind = glance::member_text(whole, "dialog_kind")?;
+            let kind = json::member_text(whole, "dialog_kind")?;
             (ApprovalKind::Dialog, kind, whole)
         }
         _ => return None,
@@ -76,7 +76,7 @@ pub(super) fn from_request(
 
 /// The call of a tool that an approval is about.
 pub(super) fn call_of(approval: &Approval) -> Option<String> {
-    glance::member_text(approval.request.get(), "tool_use_id")
+    json::member_text(approval.request.get(), "tool_use_id")
 }
 
 /// The request id of the approval of a call that was put off. The CLI has none: it asks its hook, under an id of that.
@@ -129,9 +129,9 @@ pub(super) fn of_put_off(
         return None;
     }
     let id = asked.about.call()?;
-    let given = glance::member(asked.request.request.get(), "input")?;
-    let name = glance::member_text(given, "tool_name")?;
-    let input = glance::member(given, "tool_input").unwrap_or("{}");
+    let given = json::member(asked.request.request.get(), "input")?;
+    let name = json::member_text(given, "tool_name")?;
+    let input = json::member(given, "tool_input").unwrap_or("{}");
     let mut request = Fields::new();
     request.set("subtype", "deferred_tool_use");
     request.set("tool_name", &name);
@@ -175,7 +175,7 @@ fn deferred_output(approval: &Approval, decision: &Decision) -> Result<Box<RawVa
         _ => return Err(wrong()),
     };
     let of = |name: &str| {
-        glance::member(answer.get(), name).and_then(|raw| RawValue::from_string(raw.to_owned()).ok())
+        json::member(answer.get(), name).and_then(|raw| RawValue::from_string(raw.to_owned()).ok())
     };
     let mut output = Fields::new();
     output.set("hookEventName", "PreToolUse");
@@ -194,7 +194,7 @@ fn deferred_output(approval: &Approval, decision: &Decision) -> Result<Box<RawVa
         }
     }
     let mut hook = Fields::new();
-    if glance::member_bool(answer.get(), "interrupt") == Some(true) {
+    if json::member_bool(answer.get(), "interrupt") == Some(true) {
         hook.set("continue", &false);
     }
     hook.set_raw("hookSpecificOutput", output.to_object().ok_or_else(wrong)?);
@@ -283,7 +283,7 @@ pub(super) fn resolution_of(
             Some(ElicitationAction::Cancel) | None => ApprovalState::Cancelled,
         },
         ApprovalKind::Dialog | ApprovalKind::Hook => {
-            let behavior = given.and_then(|payload| glance::member_text(payload.get(), "behavior"));
+            let behavior = given.and_then(|payload| json::member_text(payload.get(), "behavior"));
             if behavior.as_deref() == Some("completed") {
                 ApprovalState::Allowed
             } else {
@@ -299,16 +299,13 @@ pub(super) fn resolution_of(
         by: by.to_owned(),
         input_changed: allowed_tool
             .as_ref()
-            .and_then(|(given, tool)| Some((glance::member(given.get(), "updatedInput")?, tool.input)))
+            .and_then(|(given, tool)| Some((json::member(given.get(), "updatedInput")?, tool.input)))
             .is_some_and(|(given, asked)| {
                 let (left_out, sha256) = (approval.left_out.as_deref(), approval.input_sha256.as_deref());
                 large::is_other_input(asked, left_out, sha256, given)
             }),
         ran_sha256: allowed_tool.as_ref().map(|(given, tool)| {
-            match (
-                glance::member(given.get(), "updatedInput"),
-                &approval.input_sha256,
-            ) {
+            match (json::member(given.get(), "updatedInput"), &approval.input_sha256) {
                 (Some(given), _) => sha256(given),
                 (None, Some(asked)) => asked.clone(),
                 (None, None) => sha256(tool.input),
@@ -359,9 +356,9 @@ pub(super) fn of_hook(
     let verdict = HookVerdict::read(event, output.get())?;
     let request = &asked.request;
     let whole = request.request.get();
-    let input = glance::member(whole, "input")?;
+    let input = json::member(whole, "input")?;
     let changed = verdict.replaced.iter().find(|(member, updated)| {
-        glance::member(input, member).is_none_or(|given| answer::is_other_input(given, updated))
+        json::member(input, member).is_none_or(|given| answer::is_other_input(given, updated))
     });
     let state = match verdict.behavior {
         Some(HookBehavior::Allow) => ApprovalState::Allowed,
@@ -371,16 +368,16 @@ pub(super) fn of_hook(
         None => return None,
     };
     let goes_on = matches!(state, ApprovalState::Allowed | ApprovalState::Changed);
-    let member = |name| glance::member(input, name);
+    let member = |name| json::member(input, name);
     // Calls and their results are compared by themselves; all else by the whole request.
     let (kind, subject, of) = if answer::decides_call(event) {
-        let tool = glance::member_text(input, "tool_name")?;
+        let tool = json::member_text(input, "tool_name")?;
         (
             kind_of_tool(&tool),
             tool,
             Some(member("tool_input").unwrap_or("{}")),
         )
-    } else if let Some(server) = glance::member_text(input, "mcp_server_name") {
+    } else if let Some(server) = json::member_text(input, "mcp_server_name") {
         (ApprovalKind::Elicitation, server, None)
     } else {
         (ApprovalKind::Hook, event.to_owned(), member("tool_response"))

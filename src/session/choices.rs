@@ -19,9 +19,10 @@ use std::{
 use serde_json::value::RawValue;
 
 use crate::{
-    claude::{ControlResponse, glance, hooks::HookMatcher},
+    claude::{ControlResponse, hooks::HookMatcher},
     domain::{ClientId, ErrorCode, PromptUuid, RunId, Seq, TurnEnd},
     journal::{read_beside, replace_beside},
+    json,
 };
 
 use effort::TypedEfforts;
@@ -249,7 +250,7 @@ impl Choices {
         if !self.efforts.take(&turn.prompts) {
             return;
         }
-        let answer = result.and_then(|result| glance::member_text(result.get(), "result"));
+        let answer = result.and_then(|result| json::member_text(result.get(), "result"));
         let settings = answer.and_then(|answer| effort::settings_of(&answer));
         self.efforts.answered(settings.is_some());
         let seq = turn.last_seq.get();

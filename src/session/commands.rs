@@ -9,13 +9,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     claude::{
-        BadAnswer, ClientLine, glance, json,
+        BadAnswer, ClientLine,
         stdin::{self, ClientError},
     },
     domain::{
         Approval, ApprovalId, ApprovalKind, ConnectionId, ParkReason, PromptUuid, Resolution, Seq,
         SessionState, prompt_uuid_from_daemon,
     },
+    json,
 };
 
 use super::{
@@ -231,7 +232,7 @@ impl Actor {
             return;
         }
         self.deciding.add(id, reply);
-        if glance::member_bool(answer.get(), "interrupt") == Some(true) {
+        if json::member_bool(answer.get(), "interrupt") == Some(true) {
             self.turn_is_ending();
         }
         let line = Bytes::from(stdin::control_success(&approval.request_id, Some(&answer)));
@@ -434,7 +435,7 @@ impl Actor {
                     return;
                 }
                 // The line itself may say otherwise.
-                let is_marked = self.desk.is_verbatim() && glance::member(line, "client_composed").is_none();
+                let is_marked = self.desk.is_verbatim() && json::member(line, "client_composed").is_none();
                 let (uuid, line) = match uuid {
                     Some(uuid) if !is_marked => (uuid, Bytes::copy_from_slice(line.as_bytes())),
                     Some(uuid) => (uuid, Bytes::from(stdin::complete_user_line(line, None, true))),

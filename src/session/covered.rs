@@ -7,12 +7,12 @@ use crate::{
     claude::{
         answer::{Grants, RuleGrant},
         control::CanUseTool,
-        glance,
     },
     domain::{
         Approval, ApprovalId, ApprovalKind,
         rule::{Lookup, is_certainly_below},
     },
+    json,
 };
 
 /// The mode in which files below the session's directory are changed without a question.
@@ -171,17 +171,15 @@ impl<'a> Request<'a> {
             && !tool.requires_user_interaction
             && !tool.has_safety_check
             && (is_elsewhere || tool.reason_type.is_none())
-            && glance::member(request, "matched_ask_rule").is_none_or(|rule| rule == "null");
+            && json::member(request, "matched_ask_rule").is_none_or(|rule| rule == "null");
         let is_shell =
-            SHELLS.contains(&approval.subject.as_str()) || glance::member(tool.input, "command").is_some();
+            SHELLS.contains(&approval.subject.as_str()) || json::member(tool.input, "command").is_some();
         (is_plain && !is_shell).then(|| Self {
             tool: &approval.subject,
-            file: glance::member_text(tool.input, "file_path"),
-            names_path: PATHS
-                .iter()
-                .any(|name| glance::member(tool.input, name).is_some()),
+            file: json::member_text(tool.input, "file_path"),
+            names_path: PATHS.iter().any(|name| json::member(tool.input, name).is_some()),
             is_elsewhere,
-            suggestions: glance::member(request, "permission_suggestions"),
+            suggestions: json::member(request, "permission_suggestions"),
         })
     }
 

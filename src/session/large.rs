@@ -6,9 +6,10 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use crate::{
-    claude::{ControlRequest, answer, control::CanUseTool, facts, json, scan},
+    claude::{ControlRequest, answer, control::CanUseTool, facts, scan},
     domain::{Approval, LeftOut},
     journal::{Feed, ReadError, Reader},
+    json,
 };
 
 use super::{

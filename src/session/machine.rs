@@ -29,13 +29,14 @@ use serde_json::{Value, json, value::RawValue};
 use sha2::{Digest as _, Sha256};
 
 use crate::{
-    claude::{ControlResponse, glance},
+    claude::ControlResponse,
     domain::{
         Activity, Approval, ApprovalId, ApprovalKind, ApprovalState, CliSessionId, Fact, FailReason,
         ParkReason, Parked, PromptState, PromptUuid, Resolution, Restart, RestartTerms, RunId, Seq,
         SessionId, SessionState, Timestamp,
     },
     journal::{Chunk, Missing, RecordRef, Source},
+    json,
 };
 
 use conversation::Conversation;
@@ -163,8 +164,8 @@ pub(super) type PromptDigest = [u8; 32];
 pub(super) fn digest(line: &[u8]) -> PromptDigest {
     let message = std::str::from_utf8(line)
         .ok()
-        .and_then(|line| glance::member(line, "message"));
-    let Some(content) = message.and_then(|message| glance::member(message, "content")) else {
+        .and_then(|line| json::member(line, "message"));
+    let Some(content) = message.and_then(|message| json::member(message, "content")) else {
         return Sha256::digest(line).into();
     };
     match serde_json::from_str::<Value>(content) {

@@ -11,9 +11,10 @@ use crate::{
     claude::{
         BadLine, ControlResponse, catalogue,
         control::{self, Fields},
-        glance, json, stdin,
+        stdin,
     },
     domain::{ClientId, ConnectionId, RunId, SessionState},
+    json,
     keeper::Line,
 };
 
@@ -64,7 +65,7 @@ impl Actor {
         let request = meant.as_deref().map_or(request, RawValue::get);
         let interrupt = (subtype == "interrupt").then(|| Interrupt {
             turn: self.machine.turn_number(),
-            cancel_queued: glance::member_bool(request, "cancel_queued") == Some(true),
+            cancel_queued: json::member_bool(request, "cancel_queued") == Some(true),
         });
         if interrupt.is_some() && (wakes || self.machine.restart().is_some()) {
             // The interrupted process has ended, and the waiting messages have not begun.

@@ -8,8 +8,8 @@ use tokio::{
 };
 
 use crate::{
-    claude::json,
     domain::{Clock, FailReason, SessionId, Timestamp},
+    json,
     keeper::StdinLine,
 };
 

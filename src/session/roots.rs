@@ -7,7 +7,10 @@ use std::{
 };
 
 use super::looks::Looks;
-use crate::claude::{ClientLine, answer, glance, stdin};
+use crate::{
+    claude::{ClientLine, answer, stdin},
+    json,
+};
 
 /// The directories below which sessions may work; anywhere when there are none.
 #[derive(Clone, Debug)]
@@ -67,9 +70,9 @@ impl Roots {
 
 fn added_by_request(subtype: &str, request: &str) -> Vec<String> {
     match subtype {
-        "register_repo_root" => glance::member_text(request, "directory").into_iter().collect(),
+        "register_repo_root" => json::member_text(request, "directory").into_iter().collect(),
         "apply_flag_settings" | "update_settings" => {
-            glance::member(request, "settings").map_or_else(Vec::new, answer::directories_of_settings)
+            json::member(request, "settings").map_or_else(Vec::new, answer::directories_of_settings)
         }
         _ => Vec::new(),
     }

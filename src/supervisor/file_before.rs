@@ -7,9 +7,8 @@ use std::{
 };
 
 use crate::{
-    claude::glance,
     domain::Approval,
-    files,
+    files, json,
     session::{EDITING_TOOLS, directories_outside},
 };
 
@@ -32,13 +31,13 @@ pub struct FileBefore {
 /// The file that the call of a tool changes.
 pub(super) fn named(approval: &Approval) -> Option<String> {
     let request = approval.request.get();
-    let tool = glance::member_text(request, "tool_name").unwrap_or_else(|| approval.subject.clone());
+    let tool = json::member_text(request, "tool_name").unwrap_or_else(|| approval.subject.clone());
     if !EDITING_TOOLS.contains(&tool.as_str()) {
         return None;
     }
-    let input = glance::member(request, "input").or_else(|| glance::member(request, "tool_input"))?;
+    let input = json::member(request, "input").or_else(|| json::member(request, "tool_input"))?;
     let path = ["file_path", "notebook_path"];
-    path.into_iter().find_map(|name| glance::member_text(input, name))
+    path.into_iter().find_map(|name| json::member_text(input, name))
 }
 
 /// Reads a file that a tool of a session names. Blocks.

@@ -7,11 +7,12 @@ use memchr::memmem;
 use uuid::Uuid;
 
 use crate::{
-    claude::{Envelope, json, scan},
+    claude::{Envelope, scan},
     domain::{CliSessionId, Clock, Seq, SessionId},
     journal::{
         Head, ReadError, RecordRef, Source, Writer, WriterOptions, encode_history, is_history, unfold,
     },
+    json,
 };
 
 use super::fork_point::{each_record, uuid_of};

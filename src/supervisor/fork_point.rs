@@ -6,9 +6,10 @@ use memchr::memmem;
 use uuid::Uuid;
 
 use crate::{
-    claude::{Envelope, facts, json, scan},
+    claude::{Envelope, facts, scan},
     domain::{CliSessionId, Seq},
     journal::{Head, MissingReason, ReadError, Reader, RecordRef, Source},
+    json,
 };
 
 /// How much of a journal is read at a time.

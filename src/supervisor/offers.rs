@@ -4,7 +4,7 @@
 use serde_json::value::RawValue;
 
 use crate::{
-    claude::{glance, scan},
+    claude::scan,
     domain::{Seq, SessionId},
     session::Offers,
 };
@@ -75,7 +75,7 @@ impl Supervisor {
         let chunk = self.page(id, before, 1).await?;
         let record = chunk.as_ref().and_then(|chunk| chunk.records().next());
         let line = record.and_then(|record| scan(record.data));
-        let value = line.and_then(|line| glance::said(&line, offer.member()));
+        let value = line.and_then(|line| line.said(offer.member()));
         let value = value.and_then(|value| RawValue::from_string(value.to_owned()).ok());
         Ok(Some(Offered { seq, value }))
     }

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use super::SupervisorError;
 use crate::{
-    claude::{InvalidOption, JsonObject},
+    claude::InvalidOption,
     files,
+    json::JsonObject,
     session::{Looks, Unseen},
 };
 

@@ -13,15 +13,16 @@ use source::{Source, root, sources};
 /// a reason.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("domain", &[]),
+    ("json", &[]),
     ("ndjson", &[]),
     ("files", &[]),
     ("telemetry", &["config"]),
     ("lifecycle", &[]),
     ("service", &[]),
     ("config", &["domain", "telemetry"]),
-    ("claude", &["domain", "ndjson"]),
-    ("journal", &["domain", "files", "ndjson"]),
-    ("keeper", &["domain", "files", "ndjson", "journal"]),
+    ("claude", &["domain", "json"]),
+    ("journal", &["domain", "files", "json"]),
+    ("keeper", &["domain", "files", "json", "ndjson", "journal"]),
     ("store", &["domain", "files"]),
     ("outbound", &["domain", "telemetry"]),
     ("metrics", &["domain", "claude", "journal"]),
@@ -29,6 +30,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "session",
         &[
             "domain",
+            "json",
             "files",
             "claude",
             "journal",
@@ -42,6 +44,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "supervisor",
         &[
             "domain",
+            "json",
             "files",
             "session",
             "keeper",
@@ -58,6 +61,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "http",
         &[
             "domain",
+            "json",
             "claude",
             "journal",
             "supervisor",
@@ -68,11 +72,12 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "metrics",
         ],
     ),
-    ("sim", &["claude", "ndjson"]),
+    ("sim", &["claude"]),
     (
         "cli",
         &[
             "domain",
+            "json",
             "config",
             "files",
             "telemetry",
@@ -109,7 +114,7 @@ const FENCES: &[(&str, &[&str])] = &[
 ];
 
 /// Modules whose types the API takes or gives as they are: they may say what they look like in the contract.
-const SCHEMAS: &[&str] = &["http", "domain", "claude", "journal"];
+const SCHEMAS: &[&str] = &["http", "domain", "json", "claude", "journal"];
 
 /// Longer files do more than one thing. Tests at the end of a file do not count.
 const LONGEST_FILE: usize = 900;

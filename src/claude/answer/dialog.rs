@@ -3,7 +3,7 @@
 use serde_json::value::RawValue;
 
 use super::{BadAnswer, keys};
-use crate::claude::{control::raw_value, json};
+use crate::{claude::control::raw_value, json};
 
 /// The answer that completes a dialog.
 ///

@@ -3,7 +3,7 @@
 use serde_json::value::RawValue;
 
 use super::{BadAnswer, form, keys};
-use crate::claude::{control::raw_value, json};
+use crate::{claude::control::raw_value, json};
 
 /// A person's reaction to an elicitation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

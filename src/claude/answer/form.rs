@@ -1,7 +1,7 @@
 //! Owns the check of a form's content against the schema that its server asked for: an object with flat fields, each a
 //! string, a number, a boolean or a choice. Any further demand of the schema is left to the server.
 
-use crate::claude::json;
+use crate::json;
 
 /// Checks `content` against `schema`.
 ///

@@ -1,6 +1,6 @@
 //! Owns what the permission updates of an answer allow from then on, where that is certain.
 
-use crate::claude::json;
+use crate::json;
 
 /// Where an allowance holds at once. The CLI heeds the settings of a project once that is trusted.
 const AT_ONCE: [&str; 3] = ["session", "localSettings", "cliArg"];

@@ -3,7 +3,7 @@
 mod form;
 
 use super::{BadAnswer, keys, permissions};
-use crate::claude::json;
+use crate::json;
 
 /// The keys of an output.
 const OUTPUT: [&str; 10] = [

@@ -2,7 +2,7 @@
 //! be lost without a word, and with it what the client decided. Keys that are new pass.
 
 use super::BadAnswer;
-use crate::claude::json;
+use crate::json;
 
 /// Names that are short are near each other by chance.
 const LEAST_FOR_A_SLIP: usize = 8;

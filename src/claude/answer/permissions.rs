@@ -2,7 +2,7 @@
 //! a word, so a person who said "always" would be asked again; with too many it refuses the whole answer.
 
 use super::{BadAnswer, keys};
-use crate::claude::{json, options};
+use crate::{claude::options, json};
 
 /// Updates, rules and directories that the CLI takes in one answer (its own message names the limit).
 const MOST: usize = 4096;

@@ -3,10 +3,12 @@
 use serde_json::value::RawValue;
 
 use super::{BadAnswer, permissions::NO_BYPASS, quoted};
-use crate::claude::{
-    control::{CanUseTool, raw_value},
+use crate::{
+    claude::{
+        control::{CanUseTool, raw_value},
+        options::PermissionMode,
+    },
     json,
-    options::PermissionMode,
 };
 
 /// The answer that lets the plan be carried out.

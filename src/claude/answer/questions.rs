@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{BadAnswer, quoted};
-use crate::claude::{
-    control::{CanUseTool, raw_value},
+use crate::{
+    claude::control::{CanUseTool, raw_value},
     json,
 };
 

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use crate::claude::JsonObject;
+use crate::json::JsonObject;
 
 /// The files of instructions and memories.
 #[derive(Clone, Debug, Deserialize, ToSchema)]

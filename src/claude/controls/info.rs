@@ -6,7 +6,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::Text;
-use crate::claude::JsonObject;
+use crate::json::JsonObject;
 
 /// A slash command or skill.
 #[derive(Clone, Debug, Deserialize, ToSchema)]

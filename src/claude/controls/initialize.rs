@@ -4,7 +4,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::{AccountInfo, AgentInfo, ModelInfo, SlashCommand, Text};
-use crate::claude::JsonObject;
+use crate::json::JsonObject;
 
 /// Register what the CLI may ask back, and ask what it offers. The daemon has sent one already.
 #[derive(Clone, Debug, Deserialize, ToSchema)]

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::Text;
-use crate::claude::JsonObject;
+use crate::json::JsonObject;
 
 /// End the turn.
 #[derive(Clone, Debug, Deserialize, ToSchema)]

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::JsonObject;
-use crate::domain::ClientId;
+use crate::{domain::ClientId, json::JsonObject};
 
 /// The CLI asks before or after something, and a target answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]

@@ -16,8 +16,9 @@ use super::{
     Thinking, Tools,
 };
 use crate::{
-    claude::{answer, control, environment, glance, json},
+    claude::{answer, control, environment},
     domain::{Seq, Usd},
+    json,
 };
 
 /// Longest title, in bytes.
@@ -95,7 +96,7 @@ impl LaunchOptions {
             return None;
         };
         let [directories] = json::members(settings.member("permissions")?, ["additionalDirectories"])?;
-        glance::texts(directories?)
+        json::texts(directories?)
     }
 
     /// Has the inline settings add these directories, in the place of those that they list.

@@ -1,9 +1,8 @@
 //! Owns the types of single launch options.
 
+use crate::json::JsonObject;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::value::RawValue;
-
-use super::JsonObject;
 
 /// The rights of tools to run without asking, as the CLI spells them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]

@@ -5,10 +5,7 @@ use std::{borrow::Cow, fmt};
 use serde_json::value::RawValue;
 
 use super::Priority;
-use crate::{
-    claude::{control::raw_value, json},
-    domain::PromptUuid,
-};
+use crate::{claude::control::raw_value, domain::PromptUuid, json};
 
 /// A line of a client that may reach stdin once its ids are ours.
 #[derive(Clone)]

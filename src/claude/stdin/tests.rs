@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::claude::recordings::recording;
+use crate::{claude::recordings::recording, json};
 
 const UUID: &str = "bbbbbbbb-0000-4000-8000-000000000013";
 

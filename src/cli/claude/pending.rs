@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, VecDeque};
 use memchr::memmem;
 
 use crate::{
-    claude::{ControlResponse, glance, scan, stdin},
+    claude::{ControlResponse, scan, stdin},
     domain::prompt_uuid_from_daemon,
+    json,
 };
 
 /// Requests that do something else when the CLI gets them a second time.
@@ -63,7 +64,7 @@ impl Pending {
         };
         let id = read.request_id.as_deref().map(str::to_owned);
         let (key, line) = match read.kind.as_deref() {
-            Some("user") => match glance::member_text(&line, "uuid") {
+            Some("user") => match json::member_text(&line, "uuid") {
                 Some(uuid) => (Key::User(uuid), line),
                 None => {
                     // By such an id the daemon knows that the host gave none, and leaves the receipts of it out.
@@ -77,14 +78,17 @@ impl Pending {
                 let Some(id) = id else {
                     return line;
                 };
-                if glance::request_subtype(&read).as_deref() == Some("initialize") {
+                if read.request_subtype().as_deref() == Some("initialize") {
                     self.greeting = Some(Greeting {
                         request_id: id.clone(),
                         line: line.clone(),
                         is_greeted: false,
                     });
                 }
-                if glance::request_subtype(&read).is_some_and(|it| ONCE.contains(&it.as_str())) {
+                if read
+                    .request_subtype()
+                    .is_some_and(|it| ONCE.contains(&it.as_str()))
+                {
                     self.once.push(id.clone());
                 }
                 (Key::Request(id), line)
@@ -108,7 +112,7 @@ impl Pending {
     pub(super) fn heard(&mut self, line: &str) -> bool {
         if self.is_blind_to_states
             && memmem::find(line.as_bytes(), STATES.as_bytes()).is_some()
-            && glance::member_text(line, "subtype").as_deref() == Some(STATES)
+            && json::member_text(line, "subtype").as_deref() == Some(STATES)
         {
             return false;
         }
@@ -203,7 +207,7 @@ mod tests {
         let mut pending = Pending::default();
         pending.said(GREETING.to_owned());
         let said = pending.said(r#"{"type":"user","message":{"role":"user","content":"hi"}}"#.to_owned());
-        let uuid = glance::member_text(&said, "uuid").unwrap();
+        let uuid = json::member_text(&said, "uuid").unwrap();
         pending.heard(r#"{"type":"control_request","request_id":"x","request":{"subtype":"can_use_tool"}}"#);
         let answer =
             r#"{"type":"control_response","response":{"subtype":"success","request_id":"x","response":{}}}"#;

@@ -8,8 +8,9 @@ use serde_json::value::RawValue;
 
 pub(in crate::http) use self::{csv::HEADING as APPROVALS_CSV_HEADING, decision::DecisionRequest};
 use crate::{
-    claude::{control::raw_value, json},
+    claude::control::raw_value,
     domain::{self, ApprovalHow, ApprovalId, ApprovalKind, ApprovalState, RunId, Seq, SessionId, Timestamp},
+    json,
     session::{MOST_BYTES, excerpt},
     store::ApprovalRow,
 };

@@ -5,11 +5,9 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::{
-    claude::{
-        JsonObject,
-        controls::{AccountInfo, AgentInfo, ModelInfo, SlashCommand},
-    },
+    claude::controls::{AccountInfo, AgentInfo, ModelInfo, SlashCommand},
     domain::Seq,
+    json::JsonObject,
     supervisor::Offered,
 };
 

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    claude::JsonObject,
     domain::{
         ApprovalKind, RuleSpec,
         rule::{Asked, Input, OnDeadline, Passed, RuleAction, RuleSource, Verdict},
     },
+    json::JsonObject,
     session::kind_of_tool,
 };
 

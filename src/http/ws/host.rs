@@ -8,8 +8,8 @@ use tokio::sync::mpsc;
 
 use super::close::Close;
 use crate::{
-    claude::{glance, json},
     domain::{ClientId, Seq, SessionId},
+    json,
 };
 
 /// The sub-protocol.
@@ -131,10 +131,10 @@ impl HostSide {
         if !line.starts_with(OWN) {
             return Ok(false);
         }
-        let sign = match glance::member_text(line, "type").as_deref() {
+        let sign = match json::member_text(line, "type").as_deref() {
             Some("trunkline.end_of_input") => HostSign::EndOfInput,
             Some("trunkline.signal") => {
-                let number = glance::member_count(line, "number").and_then(|it| i32::try_from(it).ok());
+                let number = json::member_count(line, "number").and_then(|it| i32::try_from(it).ok());
                 HostSign::Signal(number.filter(|it| (1..=64).contains(it)).ok_or(Close::Protocol)?)
             }
             _ => return Err(Close::Protocol),
@@ -146,7 +146,7 @@ impl HostSide {
 
     /// The process has ended, as its record says.
     pub(super) fn exited(&mut self, note: &str) {
-        let number = |name| glance::member(note, name).and_then(|text| text.parse().ok());
+        let number = |name| json::member(note, name).and_then(|text| text.parse().ok());
         self.exit = Some(Exit::new(number("code"), number("signal"), None));
     }
 
@@ -162,7 +162,7 @@ impl HostSide {
 
     /// The last frame. `note` is the record of the state.
     pub(super) fn farewell(&mut self, note: &str) -> String {
-        let reason = || glance::member_text(glance::member(note, "reason")?, "detail");
+        let reason = || json::member_text(json::member(note, "reason")?, "detail");
         let exit = self.exit.take();
         let exit = exit.unwrap_or_else(|| Exit::new(Some(1), None, reason()));
         text(&exit)
@@ -171,7 +171,7 @@ impl HostSide {
 
 /// A piece of another output than the lines.
 pub(super) fn output(name: &str, record: &str) -> Option<String> {
-    let piece = glance::member(record, "text").filter(|piece| json::string(piece).is_some())?;
+    let piece = json::member(record, "text").filter(|piece| json::string(piece).is_some())?;
     Some(format!(r#"{OWN}{name}","text":{piece}}}"#))
 }
 

@@ -21,10 +21,11 @@ use super::{
 };
 use crate::{
     auth::Tokens,
-    claude::{ControlResponse, Envelope, facts::Lifecycle, glance, json, scan, stdin},
+    claude::{ControlResponse, Envelope, facts::Lifecycle, scan, stdin},
     domain::{ClientId, Seq, SessionState, is_from_daemon},
     http::ApiError,
     journal::{Chunk, Cursor, Feed, MissingReason, RecordRef, Source},
+    json,
     session::{ClientFrame, INITIALIZE_ID, Refused, RefusedLine},
 };
 
@@ -282,9 +283,9 @@ impl<I: Inbox> Relay<I> {
         let Ok(note) = std::str::from_utf8(record.data) else {
             return;
         };
-        match glance::member_text(note, "type").as_deref() {
+        match json::member_text(note, "type").as_deref() {
             Some("state") => {
-                let state = glance::member_text(note, "state");
+                let state = json::member_text(note, "state");
                 let state = state.as_deref().and_then(SessionState::parse);
                 if state.is_some_and(is_over) && std::mem::take(&mut self.may_be_stale) {
                     return;
@@ -411,7 +412,7 @@ impl<I: Inbox> Relay<I> {
         for (name, open) in answer.beside.iter() {
             if name.starts_with("pending_") && name.ends_with("_requests") {
                 for request in json::items(open.get()).unwrap_or_default() {
-                    if let Some(id) = glance::member_text(request, "request_id") {
+                    if let Some(id) = json::member_text(request, "request_id") {
                         self.known.entry(id.clone()).or_insert(false);
                         self.named.push_back(id);
                     }
@@ -449,7 +450,7 @@ fn is_receipt_for_daemon(line: &[u8]) -> bool {
 
 fn greeting_of(control: &Envelope<'_>) -> Option<Greeting> {
     let (request, request_id) = (control.request?, control.request_id.as_deref()?);
-    (control.is("control_request") && glance::request_subtype(control)? == "initialize").then(|| Greeting {
+    (control.is("control_request") && control.request_subtype()? == "initialize").then(|| Greeting {
         request_id: request_id.to_owned(),
         request: request.to_owned(),
         is_answered: false,
@@ -594,7 +595,7 @@ fn refusal(refused: Refused) -> Result<Option<String>, Close> {
 
 /// The request with the callback id that the client gave, if it is about a hook of the client.
 fn own_callback(line: &str, request: Option<&str>, client: &ClientId) -> String {
-    let callback = request.and_then(|request| glance::member(request, "callback_id"));
+    let callback = request.and_then(|request| json::member(request, "callback_id"));
     let own = callback.and_then(|raw| {
         let id: String = serde_json::from_str(raw).ok()?;
         let id = id.strip_prefix(&format!("{client}/"))?.to_owned();

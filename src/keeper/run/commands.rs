@@ -8,12 +8,12 @@ use super::Keeper;
 use crate::{
     domain::StopIntent,
     journal::Source,
+    json,
     keeper::{
         server::Change,
         stdin::{self, ReplyTo},
         wire::{Answer, KeeperHello, Refusal, Submission, ToDaemon, ToKeeper},
     },
-    ndjson,
 };
 
 impl Keeper {
@@ -191,5 +191,5 @@ impl Keeper {
 
 /// Whether this can be the data of a record, and a line for stdin: the CLI ends at a line that is no JSON.
 fn is_record_data(data: &[u8]) -> bool {
-    memchr::memchr(b'\n', data).is_none() && ndjson::is_json_object(data)
+    memchr::memchr(b'\n', data).is_none() && json::validate::is_json_object(data)
 }

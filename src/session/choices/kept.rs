@@ -11,13 +11,13 @@ use serde_json::value::RawValue;
 
 use crate::{
     claude::{
-        LaunchOptions, answer, glance,
+        LaunchOptions, answer,
         hooks::{self, HookMatcher},
-        json,
         options::{Settings, Thinking, ThinkingDisplay},
     },
     domain::ClientId,
     journal::replace_beside,
+    json,
     session::desk::{CLIENT_PREFIX, minted},
 };
 
@@ -239,10 +239,10 @@ impl Kept {
 
     /// The CLI did what a request asks for.
     pub(super) fn set(&mut self, request: &str, by: &str) {
-        match glance::member_text(request, "subtype").as_deref() {
+        match json::member_text(request, "subtype").as_deref() {
             Some("apply_flag_settings") => {
                 // As in the CLI: a setting is replaced as a whole, and `null` takes it back.
-                for (name, value) in raw_members(glance::member(request, "settings")) {
+                for (name, value) in raw_members(json::member(request, "settings")) {
                     if value.get() == "null" && name != EFFORT {
                         self.settings.remove(&name);
                     } else {
@@ -250,25 +250,25 @@ impl Kept {
                     }
                 }
             }
-            Some("mcp_set_servers") => self.set_servers(glance::member(request, "servers"), by),
+            Some("mcp_set_servers") => self.set_servers(json::member(request, "servers"), by),
             Some("mcp_toggle") => {
-                if let Some(name) = glance::member_text(request, "serverName") {
-                    match glance::member_bool(request, "enabled") {
+                if let Some(name) = json::member_text(request, "serverName") {
+                    match json::member_bool(request, "enabled") {
                         Some(false) => drop(self.servers_off.insert(name)),
                         _ => drop(self.servers_off.remove(&name)),
                     }
                 }
             }
             Some("set_mcp_permission_mode_override") => {
-                if let Some(name) = glance::member_text(request, "serverName") {
-                    match glance::member_text(request, "mode") {
+                if let Some(name) = json::member_text(request, "serverName") {
+                    match json::member_text(request, "mode") {
                         Some(mode) => drop(self.server_modes.insert(name, mode)),
                         None => drop(self.server_modes.remove(&name)),
                     }
                 }
             }
             Some("initialize") => {
-                let own = glance::member(request, "hooks").filter(|own| *own != "null");
+                let own = json::member(request, "hooks").filter(|own| *own != "null");
                 let (Some(client), Some(own)) = (by.strip_prefix(CLIENT_PREFIX), own) else {
                     return;
                 };
@@ -281,8 +281,8 @@ impl Kept {
             // The newer one holds.
             Some("set_model") => drop(self.settings.remove("model")),
             Some("set_max_thinking_tokens") => {
-                let tokens = glance::member_count(request, "max_thinking_tokens");
-                let display = match glance::member(request, "thinking_display") {
+                let tokens = json::member_count(request, "max_thinking_tokens");
+                let display = match json::member(request, "thinking_display") {
                     None => self
                         .thinking
                         .take()
@@ -368,7 +368,7 @@ impl Kept {
 
 /// Whether the CLI reaches a server through its host.
 pub(super) fn is_in_process(config: &RawValue) -> bool {
-    glance::member_text(config.get(), "type").as_deref() == Some("sdk")
+    json::member_text(config.get(), "type").as_deref() == Some("sdk")
 }
 
 /// The members of a raw object; none when it is no object.

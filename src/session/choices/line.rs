@@ -3,8 +3,9 @@
 use serde_json::value::RawValue;
 
 use crate::{
-    claude::{control::Fields, glance, stdin},
+    claude::{control::Fields, stdin},
     domain::ConnectionId,
+    json,
     session::desk::CLIENT_PREFIX,
 };
 
@@ -26,7 +27,7 @@ pub(in crate::session) fn choice_of(
         | "set_mcp_permission_mode_override"
         | "set_model" => request.to_owned(),
         "initialize" if is_named_client => {
-            let hooks = glance::member(request, "hooks").filter(|hooks| *hooks != "null")?;
+            let hooks = json::member(request, "hooks").filter(|hooks| *hooks != "null")?;
             let mut fields = Fields::new();
             fields.set_raw("hooks", RawValue::from_string(hooks.to_owned()).ok()?);
             String::from_utf8(stdin::request_object(subtype, &fields)).ok()?
@@ -54,14 +55,14 @@ pub(in crate::session) fn secret_line(
     match subtype {
         "apply_flag_settings" => {
             let mut settings = Fields::new();
-            let given = glance::member(request, "settings").unwrap_or("{}");
-            glance::for_each_member(given, |name, _| settings.set(name, "redacted"));
+            let given = json::member(request, "settings").unwrap_or("{}");
+            json::for_each_member(given, |name, _| settings.set(name, "redacted"));
             shown.set_raw("settings", settings.to_object()?);
         }
         "mcp_set_servers" => {
             let mut servers = Fields::new();
-            let given = glance::member(request, "servers").unwrap_or("{}");
-            glance::for_each_member(given, |name, config| {
+            let given = json::member(request, "servers").unwrap_or("{}");
+            json::for_each_member(given, |name, config| {
                 if let Some(server) = kind_of(config) {
                     servers.set_raw(name, server);
                 }
@@ -80,7 +81,7 @@ pub(in crate::session) fn secret_line(
 /// The journal's part of a server: how it is reached.
 fn kind_of(config: &str) -> Option<Box<RawValue>> {
     let mut shown = Fields::new();
-    if let Some(kind) = glance::member_text(config, "type").filter(|kind| kind.len() <= KIND_BYTES) {
+    if let Some(kind) = json::member_text(config, "type").filter(|kind| kind.len() <= KIND_BYTES) {
         shown.set("type", &kind);
     }
     shown.to_object()

@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::{
-    claude::{LaunchOptions, answer, control::replaced, json, options::Settings},
+    claude::{LaunchOptions, answer, control::replaced, options::Settings},
     domain::Seq,
+    json,
 };
 
 /// The destination of an update that the CLI keeps in memory.

@@ -5,9 +5,10 @@ use std::{collections::HashMap, sync::Arc};
 use serde_json::value::RawValue;
 
 use crate::{
-    claude::{ControlRequest, ControlResponse, Envelope, glance, scan},
+    claude::{ControlRequest, ControlResponse, Envelope, scan},
     domain::{ClientId, LeftOut, Seq, Timestamp},
     journal::RecordRef,
+    json,
     session::large,
 };
 
@@ -112,25 +113,25 @@ impl About {
         let whole = request.request.get();
         match request.subtype.as_str() {
             "hook_callback" => {
-                let callback_id = glance::member_text(whole, "callback_id").unwrap_or_default();
-                let input = glance::member(whole, "input").unwrap_or("{}");
-                let event = glance::member_text(input, "hook_event_name").unwrap_or_default();
-                let call = glance::member_text(whole, "tool_use_id");
+                let callback_id = json::member_text(whole, "callback_id").unwrap_or_default();
+                let input = json::member(whole, "input").unwrap_or("{}");
+                let event = json::member_text(input, "hook_event_name").unwrap_or_default();
+                let call = json::member_text(whole, "tool_use_id");
                 Self::Hook {
                     callback_id,
                     call: call.filter(|_| event == "PreToolUse"),
                     event,
-                    of_agent: glance::member_text(input, "agent_id").is_some(),
+                    of_agent: json::member_text(input, "agent_id").is_some(),
                 }
             }
             "mcp_message" => match (
-                glance::member_text(whole, "server_name"),
-                glance::member(whole, "message"),
+                json::member_text(whole, "server_name"),
+                json::member(whole, "message"),
             ) {
                 (Some(server), Some(message)) => {
                     // An id without a method is a response: nobody answers that.
-                    let id = glance::member(message, "method").and_then(|_| glance::member(message, "id"));
-                    let method = glance::member_text(message, "method");
+                    let id = json::member(message, "method").and_then(|_| json::member(message, "id"));
+                    let method = json::member_text(message, "method");
                     Self::Mcp {
                         server,
                         is_call: method.as_deref() == Some("tools/call"),
@@ -218,8 +219,8 @@ impl Book {
         if let About::Mcp {
             server, id: Some(_), ..
         } = &about
-            && let Some(message) = glance::member(request.request.get(), "message")
-            && glance::member_text(message, "method").as_deref() == Some("initialize")
+            && let Some(message) = json::member(request.request.get(), "message")
+            && json::member_text(message, "method").as_deref() == Some("initialize")
         {
             let message = RawValue::from_string(message.to_owned()).ok();
             self.handshakes
@@ -235,11 +236,11 @@ impl Book {
         let About::Mcp { server, id: None, .. } = about else {
             return None;
         };
-        let message = glance::member(request.request.get(), "message")?;
-        if glance::member_text(message, "method")? != "notifications/cancelled" {
+        let message = json::member(request.request.get(), "message")?;
+        if json::member_text(message, "method")? != "notifications/cancelled" {
             return None;
         }
-        let of = glance::member(glance::member(message, "params")?, "requestId")?;
+        let of = json::member(json::member(message, "params")?, "requestId")?;
         let at = self.open.iter().position(|asked| match &asked.about {
             About::Mcp {
                 server: other,
@@ -262,7 +263,7 @@ impl Book {
             return false;
         };
         let payload = answer.outcome.as_ref().ok().and_then(Option::as_deref);
-        let stops = payload.is_some_and(|payload| glance::member(payload.get(), "continue") == Some("false"));
+        let stops = payload.is_some_and(|payload| json::member(payload.get(), "continue") == Some("false"));
         // Only a turn that runs can be ended, and a sub-agent's end is not the turn's.
         if let (About::Hook { of_agent: false, .. }, true, Some(turn)) = (&asked.about, stops, turn) {
             self.hook_stop = Some(HookStop { turn, at });
@@ -277,7 +278,7 @@ impl Book {
 
     /// A request of ours to the CLI.
     pub(in crate::session) fn sent(&mut self, line: &Envelope<'_>, by: Option<&str>) {
-        match glance::request_subtype(line).as_deref() {
+        match line.request_subtype().as_deref() {
             Some("interrupt") => self.hook_stop = None,
             Some("initialize") => {
                 self.registrations.initialized(line, by);

@@ -11,8 +11,8 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    claude::glance,
     domain::{RunId, SessionId},
+    json,
     outbound::{BridgeError, McpBridge, McpEndpoint},
     telemetry,
 };
@@ -167,7 +167,7 @@ impl Runner {
         let serving = closed.run_until_cancelled(async {
             while let Some(Order::Message { asked, call }) = orders.recv().await {
                 let Some(message) = message(&asked) else { continue };
-                let greets = glance::member_text(message.get(), "method").as_deref() == Some("initialize");
+                let greets = json::member_text(message.get(), "method").as_deref() == Some("initialize");
                 if greets {
                     self.line.greeting.lock().await.handshake = Some(message.clone());
                 } else if !is_greeted && let Err(error) = self.greet().await {
@@ -229,7 +229,7 @@ fn report(session: SessionId, server: &str, error: &BridgeError) {
 }
 
 fn message(asked: &Asked) -> Option<Box<RawValue>> {
-    let message = glance::member(asked.request.request.get(), "message")?;
+    let message = json::member(asked.request.request.get(), "message")?;
     RawValue::from_string(message.to_owned()).ok()
 }
 

@@ -6,11 +6,11 @@ use crate::{
     claude::{
         BadLine, ControlResponse,
         control::Fields,
-        glance,
         hooks::{self, HookMatcher},
         scan,
     },
     domain::{ClientId, Clock, ConnectionId, Timestamp},
+    json,
     session::actor::Actor,
 };
 
@@ -29,7 +29,7 @@ const NO_HOOKS: BadLine = BadLine::BadControl("has hooks that are no map of list
 /// # Errors
 /// They are no hooks.
 pub fn own_hooks(client: &ClientId, request: &str) -> Result<Option<Vec<HookMatcher>>, BadLine> {
-    let Some(given) = glance::member(request, "hooks").filter(|hooks| *hooks != "null") else {
+    let Some(given) = json::member(request, "hooks").filter(|hooks| *hooks != "null") else {
         return Ok(None);
     };
     let mut own = hooks::read(given).ok_or(NO_HOOKS)?;
@@ -108,7 +108,7 @@ impl Actor {
         let book = self.machine.desk();
         let registrations = book.registrations();
         let own = own_hooks(client, request).ok()??;
-        let servers = glance::member(request, "sdkMcpServers").and_then(glance::texts);
+        let servers = json::member(request, "sdkMcpServers").and_then(json::texts);
         let is_own = |name: &String| registrations.server(name) == Some(&Server::OfClient(client.clone()));
         let is_same = self.desk.sent_hooks.is_none()
             && registrations.are_settled()

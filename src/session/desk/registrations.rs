@@ -7,10 +7,11 @@ use std::{
 
 use crate::{
     claude::{
-        Envelope, glance,
+        Envelope,
         hooks::{self, HookMatcher, OPTION_PREFIX},
     },
     domain::ClientId,
+    json,
 };
 
 /// The prefix of `by` in a client's line.
@@ -183,8 +184,8 @@ impl Registrations {
     /// An `initialize` was written.
     pub(super) fn initialized(&mut self, line: &Envelope<'_>, by: Option<&str>) {
         self.asked(line, by, |request| {
-            let hooks = glance::member(request, "hooks").and_then(hooks::read);
-            let servers = glance::member(request, "sdkMcpServers").and_then(glance::texts);
+            let hooks = json::member(request, "hooks").and_then(hooks::read);
+            let servers = json::member(request, "sdkMcpServers").and_then(json::texts);
             Kind::Initialize {
                 hooks: hooks.map(|hooks| Arc::new(Hooks::of(hooks))),
                 servers: servers.unwrap_or_default(),
@@ -196,12 +197,12 @@ impl Registrations {
     pub(super) fn set_servers(&mut self, line: &Envelope<'_>, by: Option<&str>) {
         self.asked(line, by, |request| {
             let mut named = Vec::new();
-            let servers = glance::member(request, "servers").unwrap_or("{}");
+            let servers = json::member(request, "servers").unwrap_or("{}");
             // The daemon gives a new process the servers of several clients at once.
-            let owners = glance::member(request, "owners").filter(|_| by == Some("daemon"));
-            glance::for_each_member(servers, |name, config| {
-                if glance::member_text(config, "type").as_deref() == Some("sdk") {
-                    let owner = owners.and_then(|owners| glance::member_text(owners, name));
+            let owners = json::member(request, "owners").filter(|_| by == Some("daemon"));
+            json::for_each_member(servers, |name, config| {
+                if json::member_text(config, "type").as_deref() == Some("sdk") {
+                    let owner = owners.and_then(|owners| json::member_text(owners, name));
                     named.push((name.to_owned(), owner.and_then(|owner| owner.parse().ok())));
                 }
             });
@@ -320,7 +321,7 @@ mod tests {
     fn feed(registrations: &mut Registrations, id: &str, request: &str, by: &str) {
         let line = format!(r#"{{"type":"control_request","request_id":"{id}","request":{request}}}"#);
         let line = scan(line.as_bytes()).unwrap();
-        match glance::request_subtype(&line).as_deref() {
+        match line.request_subtype().as_deref() {
             Some("initialize") => registrations.initialized(&line, Some(by)),
             _ => registrations.set_servers(&line, Some(by)),
         }

@@ -9,11 +9,11 @@ use crate::{
     claude::{
         BadAnswer, BadLine, answer,
         control::Fields,
-        glance, json,
         options::HookTarget,
         stdin::{self, ClientError},
     },
     domain::{Approval, Clock, ConnectionId, RunId, Timestamp},
+    json,
     keeper::Line,
     session::{
         SessionError,
@@ -395,8 +395,8 @@ fn unfit(about: &About, outcome: &Result<Option<Box<RawValue>>, ClientError>) ->
             Some("has a hook output that is no object")
         }
         About::Mcp { id: Some(id), .. } => {
-            let response = payload.and_then(|payload| glance::member(payload, "mcp_response"));
-            let of = response.and_then(|response| glance::member(response, "id"));
+            let response = payload.and_then(|payload| json::member(payload, "mcp_response"));
+            let of = response.and_then(|response| json::member(response, "id"));
             (!of.is_some_and(|of| same_value(of, id.get())))
                 .then_some("has no mcp_response with the id of the message")
         }

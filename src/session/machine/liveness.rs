@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 use memchr::memmem;
 
 use crate::{
-    claude::{Envelope, json, todos::TodoCall},
+    claude::{Envelope, todos::TodoCall},
     domain::{SessionState, Timestamp, TodoChange},
+    json,
 };
 
 use super::{Machine, unasked::blocks};

@@ -2,8 +2,9 @@
 //! something here.
 
 use crate::{
-    claude::{Envelope, glance},
+    claude::Envelope,
     domain::{CliSessionId, MAX_TITLE_BYTES, Seq},
+    json,
     session::{Offers, choices::is_step},
 };
 
@@ -28,22 +29,22 @@ impl OwnRequest {
         if line.request_id.as_deref().is_some_and(is_step) {
             return Some(Self::Restore);
         }
-        Some(match glance::request_subtype(line)?.as_str() {
+        Some(match line.request_subtype()?.as_str() {
             "initialize" => Self::Initialize,
-            "set_model" => Self::SetModel(glance::member_text(request, "model")),
+            "set_model" => Self::SetModel(json::member_text(request, "model")),
             "set_max_thinking_tokens" => {
-                let tokens = glance::member_count(request, "max_thinking_tokens");
+                let tokens = json::member_count(request, "max_thinking_tokens");
                 Self::SetMaxThinkingTokens(tokens.and_then(|tokens| u32::try_from(tokens).ok()))
             }
             "set_permission_mode" => Self::SetPermissionMode,
             "reload_plugins" => Self::ReloadPlugins,
             "list_models" => Self::ListModels,
             "rename_session" => {
-                let other = glance::member_text(request, "session_id").map(|id| id.parse().ok());
+                let other = json::member_text(request, "session_id").map(|id| id.parse().ok());
                 if other.is_some_and(|other| other != conversation) {
                     return None;
                 }
-                let mut title = glance::member_text(request, "title")?;
+                let mut title = json::member_text(request, "title")?;
                 title.truncate(title.floor_char_boundary(MAX_TITLE_BYTES));
                 Self::RenameSession(title)
             }

@@ -2,8 +2,9 @@
 //! process that is parked leaves.
 
 use crate::{
-    claude::{Envelope, json},
+    claude::Envelope,
     domain::{Fact, ParkObstacle, ParkReason, Parked, SessionState, Timestamp},
+    json,
 };
 
 use super::{Effect, Machine, Outcome, unasked::blocks};

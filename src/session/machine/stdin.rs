@@ -3,9 +3,10 @@
 use serde_json::value::RawValue;
 
 use crate::{
-    claude::{ControlResponse, Envelope, answer, glance, scan},
+    claude::{ControlResponse, Envelope, answer, scan},
     domain::{ApprovalHow, ApprovalState, Fact, PromptState},
     journal::RecordRef,
+    json,
 };
 
 use super::{Effect, Machine, Outcome, OwnRequest, PROMPT_START_CHARS, digest};
@@ -23,14 +24,14 @@ impl Machine {
         match line.kind.as_deref() {
             Some("user") => self.on_prompt(&line, record, out),
             Some("control_request") => {
-                let subtype = glance::request_subtype(&line).unwrap_or_default();
+                let subtype = line.request_subtype().unwrap_or_default();
                 if subtype == "interrupt" {
                     self.turn_is_ending();
                 }
                 if let Some(request) = line.request
                     && choice_of(&subtype, request, is_named_client(record.by)).is_some()
                 {
-                    let is_redacted = glance::member_bool(request, "redacted") == Some(true);
+                    let is_redacted = json::member_bool(request, "redacted") == Some(true);
                     out.effects
                         .push(Effect::Choice(ChoiceRecord::Sent { is_redacted }));
                 }
@@ -58,7 +59,7 @@ impl Machine {
                             entry.1.how = ApprovalHow::of_answer(&entry.1.by);
                         }
                         let event = asked.about.hook_event().unwrap_or_default();
-                        let call = glance::member_text(asked.request.request.get(), "tool_use_id");
+                        let call = json::member_text(asked.request.request.get(), "tool_use_id");
                         let call = call.filter(|_| answer::decides_call(event));
                         let (id, state) = (entry.0.id, entry.1.state);
                         let updates = entry.1.response.as_ref().filter(|_| entry.1.permissions_updated);
@@ -87,9 +88,8 @@ impl Machine {
                     }
                     if let Some(approval) = self.take_approval(&said.request_id) {
                         let by = record.by.unwrap_or("daemon");
-                        let is_interrupting = |payload: &RawValue| {
-                            glance::member_bool(payload.get(), "interrupt") == Some(true)
-                        };
+                        let is_interrupting =
+                            |payload: &RawValue| json::member_bool(payload.get(), "interrupt") == Some(true);
                         if matches!(&said.outcome, Ok(Some(payload)) if is_interrupting(payload)) {
                             self.turn_is_ending();
                         }
@@ -143,13 +143,11 @@ impl Machine {
         out.facts.push(Fact::Prompt {
             uuid,
             state: PromptState::Sent,
-            text: awaited
-                .is_none()
-                .then(|| glance::prompt_start(line, PROMPT_START_CHARS)),
+            text: awaited.is_none().then(|| line.prompt_start(PROMPT_START_CHARS)),
             seq: record.seq,
             at: record.at,
         });
-        if is_effort_command(&glance::prompt_start(line, COMMAND_CHARS)) {
+        if is_effort_command(&line.prompt_start(COMMAND_CHARS)) {
             out.effects.push(Effect::EffortTyped(uuid));
         }
         out.effects.push(Effect::PromptSent {

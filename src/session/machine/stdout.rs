@@ -7,10 +7,11 @@ use crate::{
         ControlRequest, ControlResponse, Envelope, catalogue,
         denials::Denial,
         facts::{self, InitFacts, Lifecycle, LifecycleState, ReadyFacts, ResultFacts},
-        glance, last_line, rate_limit, scan, tasks,
+        last_line, rate_limit, scan, tasks,
     },
     domain::{Chosen, Fact, LastLine, PromptState, TodoChange, TurnEnd},
     journal::RecordRef,
+    json,
     metrics::UnknownKind,
 };
 
@@ -284,7 +285,7 @@ impl Machine {
         }
         if let Some(approval) = approvals::from_request(&request, self.session, run.id, record) {
             // The hook that put a call off has a person asked about it now.
-            let call = glance::member_text(request.request.get(), "tool_use_id");
+            let call = json::member_text(request.request.get(), "tool_use_id");
             let put_off = call.as_deref().map(approvals::deferred_id);
             self.withdraw_deferred(|it| Some(&it.request_id) == put_off.as_ref(), record.at, out);
             self.audit.on_asked(call);
@@ -317,11 +318,11 @@ impl Machine {
                 }
                 Some(OwnRequest::SetModel(chosen)) => {
                     out.facts.push(Fact::Chosen(Chosen::Model(chosen)));
-                    self.set_model(glance::member_text(payload, "model"), out);
+                    self.set_model(json::member_text(payload, "model"), out);
                 }
                 Some(OwnRequest::SetPermissionMode) => {
                     out.facts.push(Fact::Chosen(Chosen::PermissionMode));
-                    self.set_permission_mode(glance::member_text(payload, "mode"), out);
+                    self.set_permission_mode(json::member_text(payload, "mode"), out);
                 }
                 Some(OwnRequest::RenameSession(title)) => out.facts.push(Fact::Renamed(title)),
                 Some(

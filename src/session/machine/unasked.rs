@@ -3,10 +3,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use crate::{
-    claude::{Envelope, json},
-    session::EDITING_TOOLS,
-};
+use crate::{claude::Envelope, json, session::EDITING_TOOLS};
 
 /// The two names of the mode in which the CLI asks before files are changed.
 const ASKING_MODES: [&str; 2] = ["default", "manual"];

@@ -69,20 +69,18 @@ async fn the_lines_of_the_cli_go_out_byte_for_byte() {
     for piece in [one, two, three] {
         client.send_text(piece).await;
     }
-    let mut lines = Vec::new();
-    loop {
+    // The answer is the daemon's own, and may come between any two lines of the CLI.
+    let (mut lines, mut answer, mut is_over) = (Vec::new(), None, false);
+    while answer.is_none() || !is_over {
         let line = client.next_text().await;
-        let is_end = line.contains(r#""type":"result""#);
-        lines.push(line);
-        if is_end {
-            break;
+        if line.contains("control_response") {
+            answer = Some(line);
+            continue;
         }
+        is_over |= line.contains(r#""type":"result""#);
+        lines.push(line);
     }
-    let answer = lines
-        .iter()
-        .position(|line| line.contains("control_response"))
-        .unwrap();
-    let answer: Value = serde_json::from_str(&lines.remove(answer)).unwrap();
+    let answer: Value = serde_json::from_str(&answer.unwrap()).unwrap();
     assert_eq!(answer["response"]["request_id"], "first");
     assert_eq!(answer["response"]["response"]["claude_code_version"], "9.9.9");
     let mut printed = printed(&daemon, &id, head);

@@ -1,7 +1,7 @@
 //! Owns the form of a hook's output. The CLI drops an output as a whole when one member of it has a value of another form,
 //! `null` included, and goes on as if the hook had said nothing.
 
-use crate::claude::{answer::BadAnswer, json};
+use crate::{claude::answer::BadAnswer, json};
 
 /// The kind that the value of a member must have.
 #[derive(Clone, Copy, Debug)]

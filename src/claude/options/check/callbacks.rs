@@ -1,15 +1,18 @@
 //! Owns the checks of hooks and of MCP servers outside of the CLI.
 
 use super::{
-    Checked, InvalidOption, LaunchOptions, MAX_ITEM_BYTES, entries, few, invalid, json, name, object,
-    optional, short, single_line,
-};
-use crate::claude::{
-    answer::check_hook_output,
-    hooks::{MAX_TIMEOUT_MS, MIN_TIMEOUT_MS},
-    options::{Hook, HookTarget, JsonObject, McpTarget, SdkMcpServer},
+    Checked, InvalidOption, LaunchOptions, MAX_ITEM_BYTES, entries, few, invalid, name, object, optional,
+    short, single_line,
 };
 use crate::domain::{Seq, SigningKey, WebUrl, WebUrlError};
+use crate::{
+    claude::{
+        answer::check_hook_output,
+        hooks::{MAX_TIMEOUT_MS, MIN_TIMEOUT_MS},
+        options::{Hook, HookTarget, McpTarget, SdkMcpServer},
+    },
+    json::{self, JsonObject},
+};
 
 /// Longest name of an event, in bytes. The CLI gains events, so unknown ones pass.
 const MAX_EVENT_BYTES: usize = 128;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::{Checked, InvalidOption, invalid};
-use crate::claude::{json, options::JsonObject};
+use crate::json::{self, JsonObject};
 
 /// Longest name (a model, an agent, a tool), in characters, as JSON Schema counts them.
 pub(super) const MAX_NAME_CHARS: usize = 1024;

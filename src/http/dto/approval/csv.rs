@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use super::Approval;
-use crate::claude::json;
+use crate::json;
 
 /// Characters that a spreadsheet takes for the beginning of a formula, or passes over on the way to one.
 const FORMULA_STARTS: [char; 11] = ['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠'];

@@ -8,9 +8,9 @@ use serde_json::{Map, Value, value::RawValue};
 
 use super::super::frames::Snapshot;
 use crate::{
-    claude::{glance, json},
     domain::{ClientId, SessionId, Timestamp},
     http::{ErrorCode, extract::StubAbove, lobby::WatchParams},
+    json,
 };
 
 /// The type of a line for the daemon begins with it.
@@ -170,7 +170,7 @@ impl Said {
 
 /// The session that a line names.
 fn named(text: &str) -> Option<SessionId> {
-    glance::member_text(text, SESSION)?.parse().ok()
+    json::member_text(text, SESSION)?.parse().ok()
 }
 
 /// The members of a line.
@@ -184,7 +184,7 @@ impl<'a> Members<'a> {
     /// `None` when the line is no object.
     fn of(text: &'a str) -> Option<Self> {
         let mut members = Self {
-            kind: glance::member_text(text, "type"),
+            kind: json::member_text(text, "type"),
             sessions: Vec::new(),
             others: Vec::new(),
         };

@@ -6,7 +6,7 @@ use std::{borrow::Cow, fmt};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use crate::ndjson::scan::{skip_space, string_end, value_end};
+use super::scan::{skip_space, string_end, value_end};
 
 /// A JSON object kept byte for byte: the order of its keys and the spelling of its numbers survive.
 #[derive(Clone, Serialize)]
