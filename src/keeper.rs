@@ -1,6 +1,6 @@
 //! Owns the keeper: the small process that is the parent of one agent CLI, and the daemon's link to it.
 //!
-//! Everything that starts, signals or reaps a process is in here. A keeper outlives its daemon; the next one attaches to it by
+//! It starts, signals and reaps the processes of sessions, with the means of `os`. A keeper outlives its daemon; the next one attaches to it by
 //! the identity file. The daemon reads the output of the process from the journal; the link only carries commands, and how far
 //! the journal got.
 //!
@@ -8,7 +8,6 @@
 //! SIGKILL to the group; kill every descendant; read the pipes until they end or a deadline; write the `run_exited` record; tell
 //! the daemon; exit. While stdin is open, answers to what the process asks are written to it, and nothing else.
 
-mod capture;
 mod child;
 mod identity;
 mod init;
@@ -16,17 +15,13 @@ mod ladder;
 mod launch;
 mod lease;
 mod leftovers;
-mod limits;
 mod link;
-mod memory;
 mod opener;
-mod os;
 mod outsiders;
 mod plan;
 mod process;
 mod recorder;
 mod records;
-mod replace;
 mod report;
 mod run;
 mod server;
@@ -36,23 +31,19 @@ mod stdin;
 mod stdout;
 mod wire;
 
-pub use capture::{CaptureError, Captured, capture};
 pub use identity::Identity;
 pub use init::{Seat, take_init_duties};
 pub use launch::{LaunchError, launch};
 pub use lease::remove_free_leases;
 pub use leftovers::{StartSweep, Swept, is_running, kill_leftovers, kill_lock_holder, kill_strays};
-pub use limits::{given_open_files, open_files_limit, raise_open_files, spare_files};
 pub use link::{
     AttachError, KeeperEvent, KeeperEvents, Line, Link, LinkGone, LinkHandle, WriteError, attach,
 };
-pub use memory::{ProcessMemory, give_back_free_pages, give_back_large_buffers, memory, processes};
 pub use opener::Opened;
 pub use outsiders::{Outsider, Sign, outsiders, take_own_name};
 pub use plan::{
     DATA_MARKER, KeeperLimits, LaunchPlan, RUN_MARKER, SESSION_MARKER, StdinLine, fits_socket_path,
 };
 pub use process::run_process;
-pub use replace::{inherited_children, reap_inherited, replace_this_process};
 pub use report::{LaunchFailure, LaunchFailureCause};
 pub use wire::{KeeperHello, OLDEST as OLDEST_LINK_VERSION, StopRequest, VERSION as LINK_VERSION};

@@ -15,6 +15,7 @@ pub mod keeper;
 pub mod lifecycle;
 pub mod metrics;
 pub mod ndjson;
+pub mod os;
 pub mod outbound;
 pub mod service;
 pub mod session;

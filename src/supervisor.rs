@@ -60,7 +60,7 @@ use crate::{
     store::{Page, PageRequest, SessionFilter, Store},
 };
 
-pub use crate::keeper::ProcessMemory;
+pub use crate::os::ProcessMemory;
 pub use crate::session::{DeskTimes, Limits, Refusal};
 pub use build::build_id;
 pub use cli::{CliFound, CliMissing};

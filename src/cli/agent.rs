@@ -6,7 +6,7 @@ use super::CliError;
 use crate::{
     claude::binary::{self, Found, Version},
     config::Claude,
-    keeper, telemetry,
+    os, telemetry,
 };
 
 /// The CLI prints its version in a fraction of this.
@@ -44,7 +44,7 @@ pub(super) async fn look(claude: &Claude) -> Look {
         .into_iter()
         .filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?)))
         .collect();
-    match keeper::capture(&found.path, &["--version"], &environment, VERSION_DEADLINE).await {
+    match os::capture(&found.path, &["--version"], &environment, VERSION_DEADLINE).await {
         Ok(captured) => {
             let text = String::from_utf8_lossy(&captured.stdout);
             let printed = text.lines().next().unwrap_or_default().trim().to_owned();

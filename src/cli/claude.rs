@@ -21,7 +21,8 @@ use self::relay::{End, Launch, Piece};
 use super::{CliError, args::Common, output, settings};
 use crate::{
     claude::{binary, environment},
-    keeper::{replace_this_process, take_own_name},
+    keeper::take_own_name,
+    os::replace_this_process,
 };
 
 /// The name of the program that is stood in for.

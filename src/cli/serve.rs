@@ -41,11 +41,11 @@ use crate::{
     domain::Clock,
     files::free_bytes,
     http::{self, AppState, RestartRequest, Successor},
-    keeper::{
-        Seat, give_back_free_pages, give_back_large_buffers, inherited_children, raise_open_files,
-        reap_inherited, take_init_duties,
-    },
+    keeper::{Seat, take_init_duties},
     lifecycle::{End, Lifecycle, Shutdown},
+    os::{
+        give_back_free_pages, give_back_large_buffers, inherited_children, raise_open_files, reap_inherited,
+    },
     service::{self, Addressee, Inherited, Notifier, Passed},
     store::{Store, StoreError},
     supervisor::{Supervisor, SupervisorError, configure_webhooks, database_file},

@@ -17,10 +17,10 @@ use nix::{
 };
 
 use super::{
-    os,
     plan::{LaunchPlan, RUN_MARKER},
     report::{LaunchFailure, LaunchFailureCause as Cause},
 };
+use crate::os;
 
 /// A started process and our ends of its pipes, which do not block.
 pub(super) struct Child {

@@ -10,11 +10,12 @@ use std::{
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
-use super::{os, wire};
+use super::wire;
 use crate::{
     domain::{RunId, SessionId},
     files,
     journal::is_locked,
+    os,
 };
 
 /// Between two looks whether a keeper has ended.
@@ -192,7 +193,7 @@ impl Identity {
     }
 
     /// The process, in the form that signals take.
-    pub(super) fn process(&self) -> os::Quarry {
+    pub(super) fn process(&self) -> os::ProcessId {
         (nix::unistd::Pid::from_raw(self.pid), self.start_time)
     }
 

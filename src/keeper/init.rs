@@ -14,7 +14,7 @@ use nix::{
     unistd::{ForkResult, Pid, fork, getpid, setpgid},
 };
 
-use super::os::Signals;
+use crate::os::Signals;
 
 /// The signals that are passed on to the daemon.
 const PASSED_ON: [Signal; 6] = [

@@ -17,12 +17,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     identity::Identity,
-    os,
     plan::{DATA_MARKER, RUN_MARKER, SESSION_MARKER},
 };
 use crate::{
     domain::{RunId, SessionId},
-    files,
+    files, os,
 };
 
 /// How long leftovers are looked for. A process that cannot be killed by then hangs in the kernel, or is not ours to
@@ -180,17 +179,17 @@ pub(super) fn value<'a>(environment: &'a [u8], name: &str) -> Option<&'a str> {
     std::str::from_utf8(entry).ok()
 }
 
-fn sweep(is_prey: impl Fn(&[u8]) -> bool) -> io::Result<Swept> {
+fn sweep(is_target: impl Fn(&[u8]) -> bool) -> io::Result<Swept> {
     let mut until = Instant::now() + PATIENCE;
     let list_until = Instant::now() + LIST_PATIENCE;
-    let mut hunt = os::Hunt::default();
+    let mut killer = os::TreeKiller::default();
     let mut found = HashSet::new();
     let mut clean = 0;
     let mut left = 0;
     let mut has_failed = false;
     while clean < CLEAN_LOOKS {
-        let prey = match hunt.look(&is_prey, false) {
-            Ok(prey) => prey,
+        let targets = match killer.kill(&is_target, false) {
+            Ok(targets) => targets,
             Err(error) if Instant::now() >= list_until => return Err(error),
             Err(error) => {
                 if !std::mem::replace(&mut has_failed, true) {
@@ -202,15 +201,15 @@ fn sweep(is_prey: impl Fn(&[u8]) -> bool) -> io::Result<Swept> {
                 continue;
             }
         };
-        left = prey.len();
-        if prey.is_empty() {
+        left = targets.len();
+        if targets.is_empty() {
             clean += 1;
             if found.is_empty() {
                 break;
             }
         } else {
             clean = 0;
-            found.extend(prey);
+            found.extend(targets);
         }
         if Instant::now() >= until {
             break;
@@ -253,7 +252,7 @@ mod tests {
         assert_eq!(value(environment, "TRUNKLINE"), None);
     }
 
-    /// As in `os::hunt`, the limit is the whole process's.
+    /// As in `os::kill_tree`, the limit is the whole process's.
     #[test]
     #[cfg(target_os = "linux")]
     #[expect(clippy::disallowed_methods, reason = "a process to sweep")]

@@ -8,10 +8,12 @@ use std::{ffi::OsStr, fmt, io, os::unix::ffi::OsStrExt as _, path::Path};
 
 use super::{
     leftovers::value,
-    os::{self, Process},
     plan::{DATA_MARKER, SESSION_MARKER},
 };
-use crate::domain::{CliSessionId, SessionId, Timestamp};
+use crate::{
+    domain::{CliSessionId, SessionId, Timestamp},
+    os::{self, Process},
+};
 
 /// A process that works on a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -20,8 +20,6 @@ use super::{
     identity::{self, Identity},
     ladder::Ladder,
     lease,
-    limits::limit_open_files,
-    os::{self, Signals},
     plan::LaunchPlan,
     recorder::Recorder,
     records,
@@ -37,6 +35,7 @@ use crate::{
     domain::{RunExit, StopIntent},
     journal::{OpenError, Source, Writer, WriterOptions},
     json,
+    os::{self, Signals, limit_open_files},
 };
 
 /// Runs this process as a keeper: the plan is on stdin, the report goes to stdout. Call it before anything else in the

@@ -22,7 +22,6 @@ use nix::{
 use self::ending::Ending;
 use super::{
     ladder::{Ladder, Rung},
-    os::Signals,
     plan::KeeperLimits,
     recorder::Recorder,
     server::Server,
@@ -31,7 +30,10 @@ use super::{
     stdout::Stdout,
     wire::{Refusal, StopRequest},
 };
-use crate::domain::{FailReason, RunExit, RunId, Seq, SessionId, StopIntent};
+use crate::{
+    domain::{FailReason, RunExit, RunId, Seq, SessionId, StopIntent},
+    os::Signals,
+};
 /// A keeper with a started process.
 pub(super) struct Keeper {
     pub(super) session: SessionId,

@@ -18,10 +18,10 @@ use nix::unistd::geteuid;
 use subtle::ConstantTimeEq as _;
 
 use super::{
-    os, socket_dir,
+    socket_dir,
     wire::{self, FrameReader, HELLO_LIMIT_BYTES, HelloRefusal, KeeperHello, ToDaemon, ToKeeper},
 };
-use crate::{domain::StopStep, journal::Head};
+use crate::{domain::StopStep, journal::Head, os};
 
 /// Connections that have not said hello yet. One more drops the oldest.
 const NEWCOMERS: usize = 4;

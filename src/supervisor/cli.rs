@@ -11,7 +11,7 @@ use std::{
 use crate::{
     claude::binary::{self, Tested, Version},
     domain::AgentKind,
-    keeper::capture,
+    os::capture,
 };
 
 use super::{Simulator, SupervisorError, SupervisorSettings};

@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 
 use crate::{
     domain::{Clock, ParkReason, SessionId, SessionState, Timestamp},
-    keeper,
+    os,
     session::{Admitted, Launch, Occasion, Refusal, SessionHandle, WakeFailure},
     telemetry,
 };
@@ -63,7 +63,7 @@ impl Supervisor {
 
     /// A start that fails half-way for want of file descriptors helps nobody.
     pub(super) fn refuse_without_files(&self) -> Result<(), SupervisorError> {
-        if keeper::spare_files() < STARTING_FILES {
+        if os::spare_files() < STARTING_FILES {
             return Err(SupervisorError::TooFewFiles);
         }
         Ok(())
@@ -137,7 +137,7 @@ impl Supervisor {
             .filter_map(|session| Some((session.id(), session.view().cli_pid?)))
             .chain(self.shared.warm.clis())
             .collect();
-        let of_session = match tokio::task::spawn_blocking(move || keeper::memory(&clis)).await {
+        let of_session = match tokio::task::spawn_blocking(move || os::memory(&clis)).await {
             Ok(Ok(measured)) => measured,
             Ok(Err(error)) => {
                 tracing::warn!(%error, "the memory of the sessions could not be measured");

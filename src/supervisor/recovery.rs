@@ -11,6 +11,7 @@ use crate::{
     files,
     journal::is_locked,
     keeper::{self, AttachError, Identity, KeeperEvent, Link, StopRequest, Swept},
+    os,
     session::{SessionError, SessionHandle},
     store::{SESSION_FILE, SessionRow},
     telemetry,
@@ -133,7 +134,7 @@ impl Supervisor {
         let needed = u64::try_from(rows.len())
             .unwrap_or(u64::MAX)
             .saturating_mul(FILES_PER_SESSION);
-        let one_by_one = keeper::spare_files() < needed.saturating_add(RESERVED_FILES);
+        let one_by_one = os::spare_files() < needed.saturating_add(RESERVED_FILES);
         let at_a_time = if one_by_one { 1 } else { ATTACHED_AT_A_TIME };
         for row in rows {
             if recoveries.len() >= at_a_time {
@@ -265,7 +266,7 @@ impl Supervisor {
         let run = async move {
             loop {
                 tokio::time::sleep(SILENT_PAUSE).await;
-                let _one_by_one = if keeper::spare_files() < PLENTY_OF_FILES {
+                let _one_by_one = if os::spare_files() < PLENTY_OF_FILES {
                     Some(supervisor.shared.registry.one_by_one().await)
                 } else {
                     None
@@ -317,7 +318,7 @@ impl Supervisor {
         let dir = self.shared.settings.session_dir(id);
         let mut until = None;
         let error = loop {
-            let attached = if keeper::spare_files() < RESERVED_FILES {
+            let attached = if os::spare_files() < RESERVED_FILES {
                 Err(AttachError::Unclear(std::io::Error::from(
                     nix::errno::Errno::EMFILE,
                 )))

@@ -4,8 +4,8 @@ use std::{collections::HashSet, sync::atomic::Ordering, time::Duration};
 
 use crate::{
     domain::{AgentKind, Approval, ApprovalId, RateLimit, SessionId, SessionState, Timestamp},
-    keeper::{self, ProcessMemory},
     metrics::Levels,
+    os::{self, ProcessMemory},
     session::{LiveView, Waiting, whole_approval},
     store::{ApprovalFilter, ApprovalRow, Page, PageRequest, SessionRow, StoreError},
     telemetry,
@@ -90,7 +90,7 @@ impl Supervisor {
         let Some(cli) = self.session(id).await?.live.cli_pid else {
             return Ok((None, Vec::new()));
         };
-        let found = tokio::task::spawn_blocking(move || keeper::processes(cli)).await;
+        let found = tokio::task::spawn_blocking(move || os::processes(cli)).await;
         let found = found.map_err(|_| SupervisorError::ShuttingDown)?;
         Ok((Some(cli), found.map_err(SupervisorError::Processes)?))
     }

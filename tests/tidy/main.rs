@@ -15,6 +15,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("json", &[]),
     ("ndjson", &[]),
+    ("os", &["domain"]),
     ("files", &[]),
     ("telemetry", &["config"]),
     ("lifecycle", &[]),
@@ -22,7 +23,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("config", &["domain", "telemetry"]),
     ("claude", &["domain", "json"]),
     ("journal", &["domain", "files", "json"]),
-    ("keeper", &["domain", "files", "json", "ndjson", "journal"]),
+    ("keeper", &["domain", "files", "json", "ndjson", "os", "journal"]),
     ("store", &["domain", "files"]),
     ("outbound", &["domain", "telemetry"]),
     ("metrics", &["domain", "claude", "journal"]),
@@ -47,6 +48,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "json",
             "files",
             "session",
+            "os",
             "keeper",
             "store",
             "journal",
@@ -84,6 +86,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "lifecycle",
             "service",
             "claude",
+            "os",
             "keeper",
             "store",
             "supervisor",
@@ -109,8 +112,8 @@ const FENCES: &[(&str, &[&str])] = &[
     ("qrcode::", &["cli"]),
     ("hyper_util::", &["outbound"]),
     ("rustls::", &["outbound"]),
-    ("process::Command", &["keeper"]),
-    ("Command::new(", &["keeper"]),
+    ("process::Command", &["keeper", "os"]),
+    ("Command::new(", &["keeper", "os"]),
 ];
 
 /// Modules whose types the API takes or gives as they are: they may say what they look like in the contract.

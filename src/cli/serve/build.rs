@@ -10,7 +10,8 @@ use crate::{
     config::{Claude, Config, Loaded},
     domain::{Liveness, RestartPolicy, Secret, WebhookSpec},
     http::{HttpConfig, InForce},
-    keeper::{KeeperLimits, given_open_files, open_files_limit},
+    keeper::KeeperLimits,
+    os::{given_open_files, open_files_limit},
     supervisor::{DeskTimes, JournalSettings, Limits, ParkSettings, Simulator, SupervisorSettings},
 };
 

@@ -15,8 +15,9 @@ use serde::{Deserialize, Serialize};
 use super::instance::Instance;
 use crate::{
     http::Successor,
-    keeper::{self, CaptureError, LINK_VERSION, OLDEST_LINK_VERSION},
+    keeper::{LINK_VERSION, OLDEST_LINK_VERSION},
     lifecycle::{Lifecycle, Requests},
+    os::{self, CaptureError},
     service::{self, Addressee},
     store::Store,
     supervisor::{Supervisor, VERSION},
@@ -129,7 +130,7 @@ impl Start {
             .iter()
             .filter_map(|(name, value)| Some((name.to_str()?.to_owned(), value.to_str()?.to_owned())))
             .collect();
-        let said = match keeper::capture(&program, &args, &env, CHECK_DEADLINE).await {
+        let said = match os::capture(&program, &args, &env, CHECK_DEADLINE).await {
             Ok(said) => said,
             Err(CaptureError::Spawn(error)) => return Err(format!("{shown} cannot be run: {error}")),
             Err(CaptureError::Timeout) => {
@@ -212,7 +213,7 @@ impl Replacement {
         let mut env = self.start.env;
         env.push((service::HANDOVER.into(), handover.into()));
         Lifecycle::hand_on(&self.requests)?;
-        let become_it = |program: &Path| keeper::replace_this_process(program, &self.start.args, &env);
+        let become_it = |program: &Path| os::replace_this_process(program, &self.start.args, &env);
         match become_it(&self.successor) {
             Ok(never) => match never {},
             Err(error) => {

@@ -18,11 +18,12 @@ use crate::{
     domain::RunExit,
     journal::Source,
     keeper::{
-        leftovers, os,
+        leftovers,
         recorder::Recorder,
         records,
         wire::{Refusal, ToDaemon},
     },
+    os,
 };
 
 /// How often what the process left behind is looked for while there is some.
@@ -44,7 +45,7 @@ pub(in crate::keeper) struct Ending {
     /// When to look for survivors again; `None` when none is left.
     sweep_at: Option<Instant>,
     sweep_until: Instant,
-    hunt: os::Hunt,
+    killer: os::TreeKiller,
     /// How often nothing must be found after this look.
     clean_looks_due: u32,
     drain_until: Instant,
@@ -108,7 +109,7 @@ impl Keeper {
             signal,
             sweep_at: Some(now),
             sweep_until: now + SWEEP_PATIENCE,
-            hunt: os::Hunt::default(),
+            killer: os::TreeKiller::default(),
             clean_looks_due: 0,
             drain_until: now + Duration::from_millis(self.limits.drain_ms),
             give_up_at: now + Duration::from_millis(self.limits.journal_give_up_ms),
@@ -169,8 +170,8 @@ impl Keeper {
             return;
         }
         let marker = leftovers::marker(self.run);
-        let is_prey = |environment: &[u8]| leftovers::has_entry(environment, &marker);
-        let survivors = ending.hunt.look(&is_prey, true).unwrap_or_default();
+        let is_target = |environment: &[u8]| leftovers::has_entry(environment, &marker);
+        let survivors = ending.killer.kill(&is_target, true).unwrap_or_default();
         if survivors.is_empty() {
             if ending.clean_looks_due == 0 {
                 ending.sweep_at = None;

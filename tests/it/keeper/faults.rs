@@ -3,7 +3,10 @@
 use std::{fs, path::Path, time::Duration};
 
 use bytes::Bytes;
-use trunkline::keeper::{CaptureError, StopRequest, WriteError, capture};
+use trunkline::{
+    keeper::{StopRequest, WriteError},
+    os::{CaptureError, capture},
+};
 
 use crate::keeper::support::{Bed, exited, is_running, wait_for};
 

@@ -10,7 +10,8 @@ use std::{
 use serde_json::json;
 use trunkline::{
     domain::{RunId, StopIntent},
-    keeper::{LaunchError, LaunchFailureCause as Cause, LaunchPlan, RUN_MARKER, StopRequest, capture},
+    keeper::{LaunchError, LaunchFailureCause as Cause, LaunchPlan, RUN_MARKER, StopRequest},
+    os::capture,
 };
 
 use crate::keeper::support::{Bed, SOON, TRUNKLINE, is_running, line, wait_for};

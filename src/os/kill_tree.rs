@@ -1,5 +1,5 @@
-//! Owns the hunt: processes are found by what their environment says, held so that they fork no more, and killed with all that
-//! descends from them.
+//! Owns the killing of process trees: processes are found by what their environment says, frozen so that they fork no more, and
+//! killed with all that descends from them.
 
 use std::{
     cmp::Reverse,
@@ -17,78 +17,78 @@ use nix::{
 
 use super::linux::{all, start_time, stat};
 
-/// How often the processes are listed again while each list still has new prey. A frozen process does not fork, so each list
+/// How often the processes are listed again while each list still has new targets. A frozen process does not fork, so each list
 /// can only find processes forked since the one before.
 const LISTS: u32 = 50;
 
 /// A process: a pid is used again, the pair is not.
-pub(in crate::keeper) type Quarry = (Pid, u64);
+pub(crate) type ProcessId = (Pid, u64);
 
-/// A hunt for processes whose environment says something. It remembers the processes of others, so that later looks are
+/// Finds and kills processes whose environment says something. It remembers the processes of others, so that later looks are
 /// quick: a process that forks and ends in turn escapes a slow one.
 #[derive(Debug, Default)]
-pub(in crate::keeper) struct Hunt {
+pub(crate) struct TreeKiller {
     foreign: HashMap<Pid, u64>,
 }
 
 /// A process as a list shows it.
 struct Seen {
-    quarry: Quarry,
+    id: ProcessId,
     parent: Pid,
-    is_prey: bool,
+    is_target: bool,
 }
 
-impl Hunt {
-    /// Kills every process whose environment `is_prey`, if wanted every child of this process, and all that descends from
+impl TreeKiller {
+    /// Kills every process whose environment `is_target`, if wanted every child of this process, and all that descends from
     /// either. Gives those it found. Zombies are not among them: they only wait for their parent. This process and what
     /// descends from it by another way are spared.
     ///
     /// All are stopped before the first is killed: what is stopped forks no more, and remains the parent of its children, so
     /// that also those are found that carry no marker.
-    pub(in crate::keeper) fn look(
+    pub(crate) fn kill(
         &mut self,
-        is_prey: &dyn Fn(&[u8]) -> bool,
+        is_target: &dyn Fn(&[u8]) -> bool,
         with_children: bool,
-    ) -> io::Result<HashSet<Quarry>> {
-        let mut held = HashSet::new();
-        let listed = self.hold_all(is_prey, with_children, &mut held);
+    ) -> io::Result<HashSet<ProcessId>> {
+        let mut frozen = HashSet::new();
+        let listed = self.freeze_all(is_target, with_children, &mut frozen);
         // Also when the last list failed: what is stopped must not stay so.
-        for quarry in &held {
+        for process in &frozen {
             // It may have ended by itself.
-            if let Err(error) = signal_same(*quarry, Signal::SIGKILL)
+            if let Err(error) = signal_same(*process, Signal::SIGKILL)
                 && is_out_of_files(&error)
             {
                 // It was seen to be the right one when it was stopped, and what is stopped keeps its pid.
-                let _ = kill(quarry.0, Signal::SIGKILL);
+                let _ = kill(process.0, Signal::SIGKILL);
             }
         }
-        listed.map(|()| held)
+        listed.map(|()| frozen)
     }
 
-    /// Lists the processes and stops the prey among them, until a list has no new prey.
-    fn hold_all(
+    /// Lists the processes and stops the targets among them, until a list has no new targets.
+    fn freeze_all(
         &mut self,
-        is_prey: &dyn Fn(&[u8]) -> bool,
+        is_target: &dyn Fn(&[u8]) -> bool,
         with_children: bool,
-        held: &mut HashSet<Quarry>,
+        frozen: &mut HashSet<ProcessId>,
     ) -> io::Result<()> {
         for _ in 0..LISTS {
-            let known = held.len();
-            let seen = self.list(is_prey, with_children, held)?;
-            hold_descendants(&seen, held);
-            if held.len() == known {
+            let known = frozen.len();
+            let seen = self.list(is_target, with_children, frozen)?;
+            freeze_descendants(&seen, frozen);
+            if frozen.len() == known {
                 break;
             }
         }
         Ok(())
     }
 
-    /// Lists all processes, and stops the prey among them as it goes.
+    /// Lists all processes, and stops the targets among them as it goes.
     fn list(
         &mut self,
-        is_prey: &dyn Fn(&[u8]) -> bool,
+        is_target: &dyn Fn(&[u8]) -> bool,
         with_children: bool,
-        held: &mut HashSet<Quarry>,
+        frozen: &mut HashSet<ProcessId>,
     ) -> io::Result<Vec<Seen>> {
         let me = getpid();
         let mut pids: Vec<Pid> = all()?.collect();
@@ -106,19 +106,20 @@ impl Hunt {
             if pid == me || matches!(stat.state, b'Z' | b'X') {
                 continue;
             }
-            let quarry = (pid, stat.start_time);
+            let process = (pid, stat.start_time);
             let is_known = self.foreign.get(&pid) == Some(&stat.start_time);
             let is_child = with_children && stat.parent == me.as_raw();
-            let is_prey = is_child || held.contains(&quarry) || (!is_known && is_prey(&environment_of(pid)?));
-            if is_prey {
-                hold(quarry, held);
+            let is_target =
+                is_child || frozen.contains(&process) || (!is_known && is_target(&environment_of(pid)?));
+            if is_target {
+                freeze(process, frozen);
             } else {
                 foreign.insert(pid, stat.start_time);
             }
             seen.push(Seen {
-                quarry,
+                id: process,
                 parent: Pid::from_raw(stat.parent),
-                is_prey,
+                is_target,
             });
         }
         self.foreign = foreign;
@@ -126,34 +127,34 @@ impl Hunt {
     }
 }
 
-fn hold_descendants(seen: &[Seen], held: &mut HashSet<Quarry>) {
-    let mut prey: HashSet<Pid> = seen
+fn freeze_descendants(seen: &[Seen], frozen: &mut HashSet<ProcessId>) {
+    let mut targets: HashSet<Pid> = seen
         .iter()
-        .filter(|process| process.is_prey)
-        .map(|process| process.quarry.0)
+        .filter(|process| process.is_target)
+        .map(|process| process.id.0)
         .collect();
     loop {
-        let known = prey.len();
+        let known = targets.len();
         for process in seen {
-            if prey.contains(&process.parent) && prey.insert(process.quarry.0) {
-                hold(process.quarry, held);
+            if targets.contains(&process.parent) && targets.insert(process.id.0) {
+                freeze(process.id, frozen);
             }
         }
-        if prey.len() == known {
+        if targets.len() == known {
             return;
         }
     }
 }
 
-fn hold(quarry: Quarry, held: &mut HashSet<Quarry>) {
-    if held.contains(&quarry) {
+fn freeze(process: ProcessId, frozen: &mut HashSet<ProcessId>) {
+    if frozen.contains(&process) {
         return;
     }
-    match signal_same(quarry, Signal::SIGSTOP) {
+    match signal_same(process, Signal::SIGSTOP) {
         // Nobody knows whether it is still the same: a later look finds it again.
         Err(error) if is_out_of_files(&error) => {}
         // It may have ended by itself.
-        Ok(()) | Err(_) => drop(held.insert(quarry)),
+        Ok(()) | Err(_) => drop(frozen.insert(process)),
     }
 }
 
@@ -175,7 +176,7 @@ fn is_out_of_files(error: &io::Error) -> bool {
 }
 
 /// Sends a signal to this very process, and to no other that got its pid meanwhile.
-pub(in crate::keeper) fn signal_same((pid, started): Quarry, signal: Signal) -> io::Result<()> {
+pub(crate) fn signal_same((pid, started): ProcessId, signal: Signal) -> io::Result<()> {
     let same = || match start_time(pid) {
         Ok(time) if time == started => Ok(()),
         // To have no file descriptor is not to be gone.
@@ -247,8 +248,8 @@ mod tests {
     }
 
     /// A child whose environment has this entry.
-    #[expect(clippy::disallowed_methods, reason = "a process to hunt for")]
-    fn prey(entry: &str) -> Child {
+    #[expect(clippy::disallowed_methods, reason = "a process to kill")]
+    fn target(entry: &str) -> Child {
         let (name, value) = entry.split_once('=').unwrap();
         let child = Command::new("sleep").arg("90").env(name, value).spawn().unwrap();
         let has_entry = || {
@@ -268,20 +269,20 @@ mod tests {
     /// The limit of open files holds for the whole process; other tests that run in it must not notice for long.
     #[test]
     fn what_was_stopped_is_killed_also_when_no_file_can_be_opened_any_more() {
-        let mut child = prey("TRUNKLINE_HUNT=stopped");
+        let mut child = target("TRUNKLINE_TARGET=stopped");
         let (limit, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
         let is_held = Cell::new(false);
-        let is_prey = |environment: &[u8]| {
-            let is_prey = environment
+        let is_target = |environment: &[u8]| {
+            let is_target = environment
                 .split(|byte| *byte == 0)
-                .any(|it| it == b"TRUNKLINE_HUNT=stopped");
+                .any(|it| it == b"TRUNKLINE_TARGET=stopped");
             // The one after it finds out.
-            if is_held.replace(is_held.get() || is_prey) {
+            if is_frozen.replace(is_frozen.get() || is_target) {
                 setrlimit(Resource::RLIMIT_NOFILE, 0, most).unwrap();
             }
-            is_prey
+            is_target
         };
-        let looked = Hunt::default().look(&is_prey, false);
+        let looked = TreeKiller::default().kill(&is_target, false);
         setrlimit(Resource::RLIMIT_NOFILE, limit, most).unwrap();
         let error = looked.unwrap_err();
         assert!(is_out_of_files(&error), "{error}");

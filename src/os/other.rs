@@ -22,23 +22,23 @@ use nix::{
 use crate::domain::Timestamp;
 
 /// Unknown here: 0 for every process that lives.
-pub(in crate::keeper) fn start_time(pid: Pid) -> io::Result<u64> {
+pub(crate) fn start_time(pid: Pid) -> io::Result<u64> {
     kill(pid, None)?;
     Ok(0)
 }
 
 /// Unknown here.
-pub(in crate::keeper) fn is_zombie(_pid: Pid) -> bool {
+pub(crate) fn is_zombie(_pid: Pid) -> bool {
     false
 }
 
 /// Unknown here: the same for every boot.
-pub(in crate::keeper) fn boot_id() -> io::Result<String> {
+pub(crate) fn boot_id() -> io::Result<String> {
     Ok(String::new())
 }
 
 /// The file descriptors that this process has open.
-pub(in crate::keeper) fn open_files() -> io::Result<Vec<i32>> {
+pub(crate) fn open_files() -> io::Result<Vec<i32>> {
     let mut numbers = Vec::new();
     for entry in std::fs::read_dir("/dev/fd")? {
         numbers.extend(
@@ -52,17 +52,17 @@ pub(in crate::keeper) fn open_files() -> io::Result<Vec<i32>> {
 }
 
 /// Its name is that of its program here.
-pub(in crate::keeper) fn take_own_name() -> io::Result<()> {
+pub(crate) fn take_own_name() -> io::Result<()> {
     Ok(())
 }
 
 /// Not to be had here.
-pub(in crate::keeper) fn become_keeper() -> io::Result<()> {
+pub(crate) fn become_keeper() -> io::Result<()> {
     Ok(())
 }
 
 /// Only checks that the parent is still there.
-pub(in crate::keeper) fn die_with_parent(parent: Pid) -> io::Result<()> {
+pub(crate) fn die_with_parent(parent: Pid) -> io::Result<()> {
     if getppid() == parent {
         Ok(())
     } else {
@@ -70,90 +70,90 @@ pub(in crate::keeper) fn die_with_parent(parent: Pid) -> io::Result<()> {
     }
 }
 
-/// A hunt that finds nothing.
+/// It finds nothing.
 #[derive(Debug, Default)]
-pub(in crate::keeper) struct Hunt;
+pub(crate) struct TreeKiller;
 
-impl Hunt {
+impl TreeKiller {
     /// Cannot be found here.
-    pub(in crate::keeper) fn look(
+    pub(crate) fn kill(
         &mut self,
-        _is_prey: &dyn Fn(&[u8]) -> bool,
+        _is_target: &dyn Fn(&[u8]) -> bool,
         _with_children: bool,
-    ) -> io::Result<HashSet<Quarry>> {
+    ) -> io::Result<HashSet<ProcessId>> {
         Ok(HashSet::new())
     }
 }
 
 /// A process.
-pub(in crate::keeper) type Quarry = (Pid, u64);
+pub(crate) type ProcessId = (Pid, u64);
 
 /// Sends a signal to a process; whether it is the same one cannot be told here.
-pub(in crate::keeper) fn signal_same((pid, _): Quarry, signal: Signal) -> io::Result<()> {
+pub(crate) fn signal_same((pid, _): ProcessId, signal: Signal) -> io::Result<()> {
     Ok(kill(pid, signal)?)
 }
 
 /// Cannot be found here.
-pub(in crate::keeper) fn lock_holder(_file: &std::path::Path) -> Option<Quarry> {
+pub(crate) fn lock_holder(_file: &std::path::Path) -> Option<ProcessId> {
     None
 }
 
 /// Cannot be found here.
-pub(in crate::keeper) fn children() -> io::Result<Vec<Pid>> {
+pub(crate) fn children() -> io::Result<Vec<Pid>> {
     Ok(Vec::new())
 }
 
 /// Cannot be found here.
-pub(in crate::keeper) fn parents() -> io::Result<HashMap<Pid, Pid>> {
+pub(crate) fn parents() -> io::Result<HashMap<Pid, Pid>> {
     Ok(HashMap::new())
 }
 
 /// Unknown here.
-pub(in crate::keeper) fn footprint(_pid: Pid) -> Option<(String, u64, u64)> {
+pub(crate) fn footprint(_pid: Pid) -> Option<(String, u64, u64)> {
     None
 }
 
 /// The proportional set size of a process; not known here.
-pub(in crate::keeper) fn pss_bytes(_pid: Pid) -> Option<u64> {
+pub(crate) fn pss_bytes(_pid: Pid) -> Option<u64> {
     None
 }
 
 /// A process of this user.
 #[derive(Debug)]
-pub(in crate::keeper) struct Process {
-    pub(in crate::keeper) pid: Pid,
-    pub(in crate::keeper) start_time: u64,
-    pub(in crate::keeper) name: Vec<u8>,
-    pub(in crate::keeper) args: Vec<Vec<u8>>,
+pub(crate) struct Process {
+    pub(crate) pid: Pid,
+    pub(crate) start_time: u64,
+    pub(crate) name: Vec<u8>,
+    pub(crate) args: Vec<Vec<u8>>,
 }
 
 /// Cannot be found here.
-pub(in crate::keeper) fn own_processes() -> io::Result<Vec<Process>> {
+pub(crate) fn own_processes() -> io::Result<Vec<Process>> {
     Ok(Vec::new())
 }
 
 /// Unknown here.
-pub(in crate::keeper) fn environment(_pid: Pid) -> Vec<u8> {
+pub(crate) fn environment(_pid: Pid) -> Vec<u8> {
     Vec::new()
 }
 
 /// Unknown here.
-pub(in crate::keeper) fn written_files(_pid: Pid) -> Vec<PathBuf> {
+pub(crate) fn written_files(_pid: Pid) -> Vec<PathBuf> {
     Vec::new()
 }
 
 /// Unknown here.
-pub(in crate::keeper) fn started_at(_start_time: u64) -> Option<Timestamp> {
+pub(crate) fn started_at(_start_time: u64) -> Option<Timestamp> {
     None
 }
 
 /// The user at the other end of a socket.
-pub(in crate::keeper) fn peer_uid(socket: &UnixStream) -> io::Result<u32> {
+pub(crate) fn peer_uid(socket: &UnixStream) -> io::Result<u32> {
     Ok(nix::unistd::getpeereid(socket)?.0.as_raw())
 }
 
 /// Reaps the next child that ended. Without `waitid`, `before` is called just after.
-pub(in crate::keeper) fn reap_next(before: impl FnOnce(Pid)) -> Option<WaitStatus> {
+pub(crate) fn reap_next(before: impl FnOnce(Pid)) -> Option<WaitStatus> {
     let status = waitpid(None, Some(WaitPidFlag::WNOHANG)).ok()?;
     before(status.pid()?);
     Some(status)
@@ -161,11 +161,11 @@ pub(in crate::keeper) fn reap_next(before: impl FnOnce(Pid)) -> Option<WaitStatu
 
 /// Signals as a file that can be polled: a thread waits for them and passes their numbers on.
 #[derive(Debug)]
-pub(in crate::keeper) struct Signals(UnixStream);
+pub(crate) struct Signals(UnixStream);
 
 impl Signals {
     /// Takes over the given signals: from now on they are delivered here only.
-    pub(in crate::keeper) fn new(signals: &[Signal]) -> io::Result<Self> {
+    pub(crate) fn new(signals: &[Signal]) -> io::Result<Self> {
         let mask: SigSet = signals.iter().copied().collect();
         mask.thread_block()?;
         let (mut sender, receiver) = UnixStream::pair()?;
@@ -182,7 +182,7 @@ impl Signals {
     }
 
     /// The next signal that came, if any.
-    pub(in crate::keeper) fn next(&self) -> Option<Signal> {
+    pub(crate) fn next(&self) -> Option<Signal> {
         let mut number = [0];
         io::Read::read_exact(&mut &self.0, &mut number).ok()?;
         Signal::try_from(i32::from(number[0])).ok()
@@ -196,7 +196,7 @@ impl AsFd for Signals {
 }
 
 /// Left to the allocator.
-pub(in crate::keeper) fn return_freed_memory() {}
+pub(crate) fn return_freed_memory() {}
 
 /// Left to the allocator.
-pub(in crate::keeper) fn return_free_pages() {}
+pub(crate) fn return_free_pages() {}

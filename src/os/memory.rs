@@ -8,8 +8,7 @@ use std::{
 
 use nix::unistd::Pid;
 
-use super::os;
-use crate::domain::SessionId;
+use crate::{domain::SessionId, os};
 
 /// The memory of each session in bytes, by its CLI's process id: the proportional set size, in which what several processes
 /// share counts once.

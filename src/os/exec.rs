@@ -16,10 +16,8 @@ use nix::{
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    limits::{given_open_files, limit_open_files},
-    os,
-};
+use super::file_limits::{given_open_files, limit_open_files};
+use crate::os;
 
 /// Becomes `program`, with exactly this environment. Files that are not marked to stay open are closed.
 ///

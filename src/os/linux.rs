@@ -22,7 +22,7 @@ use nix::{
     unistd::{Pid, SysconfVar, geteuid, getpid, getppid, sysconf},
 };
 
-use super::Quarry;
+use super::ProcessId;
 use crate::domain::Timestamp;
 
 /// The content of `/proc/<pid>/stat`.
@@ -49,22 +49,22 @@ fn parse_stat(text: &[u8]) -> Option<Stat> {
 }
 
 /// When the process began, in clock ticks since boot.
-pub(in crate::keeper) fn start_time(pid: Pid) -> io::Result<u64> {
+pub(crate) fn start_time(pid: Pid) -> io::Result<u64> {
     stat(pid).map(|stat| stat.start_time)
 }
 
 /// Whether the process ended and only waits to be reaped.
-pub(in crate::keeper) fn is_zombie(pid: Pid) -> bool {
+pub(crate) fn is_zombie(pid: Pid) -> bool {
     stat(pid).is_ok_and(|stat| matches!(stat.state, b'Z' | b'X'))
 }
 
 /// Changes with every boot.
-pub(in crate::keeper) fn boot_id() -> io::Result<String> {
+pub(crate) fn boot_id() -> io::Result<String> {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|text| text.trim().to_owned())
 }
 
 /// The file descriptors that this process has open.
-pub(in crate::keeper) fn open_files() -> io::Result<Vec<i32>> {
+pub(crate) fn open_files() -> io::Result<Vec<i32>> {
     numbers("/proc/self/fd")
 }
 
@@ -84,19 +84,19 @@ fn numbers(dir: &str) -> io::Result<Vec<i32>> {
 }
 
 /// Lists of processes call this one by its name: it may have been started through a link that says nothing, or something else.
-pub(in crate::keeper) fn take_own_name() -> io::Result<()> {
+pub(crate) fn take_own_name() -> io::Result<()> {
     Ok(prctl::set_name(c"trunkline")?)
 }
 
 /// From now on, what a descendant leaves behind becomes a child of this process, which has its own name.
-pub(in crate::keeper) fn become_keeper() -> io::Result<()> {
+pub(crate) fn become_keeper() -> io::Result<()> {
     take_own_name()?;
     Ok(prctl::set_child_subreaper(true)?)
 }
 
 /// Ties the calling process to its parent, `parent`: it is killed when the thread that forked it ends. Safe between fork and
 /// exec.
-pub(in crate::keeper) fn die_with_parent(parent: Pid) -> io::Result<()> {
+pub(crate) fn die_with_parent(parent: Pid) -> io::Result<()> {
     prctl::set_pdeathsig(Signal::SIGKILL)?;
     // The parent may have died before the line above.
     if getppid() == parent {
@@ -107,20 +107,20 @@ pub(in crate::keeper) fn die_with_parent(parent: Pid) -> io::Result<()> {
 }
 
 /// The children of this process, also those that ended and wait to be reaped.
-pub(in crate::keeper) fn children() -> io::Result<Vec<Pid>> {
+pub(crate) fn children() -> io::Result<Vec<Pid>> {
     let me = getpid().as_raw();
     let is_child = |pid: &Pid| stat(*pid).is_ok_and(|stat| stat.parent == me);
     Ok(all()?.filter(is_child).collect())
 }
 
 /// The parent of each process.
-pub(in crate::keeper) fn parents() -> io::Result<HashMap<Pid, Pid>> {
+pub(crate) fn parents() -> io::Result<HashMap<Pid, Pid>> {
     let parent = |pid| Some((pid, Pid::from_raw(stat(pid).ok()?.parent)));
     Ok(all()?.filter_map(parent).collect())
 }
 
 /// The name of a process, what it holds in memory, and its share of that; `None` when it is gone or not to be seen.
-pub(in crate::keeper) fn footprint(pid: Pid) -> Option<(String, u64, u64)> {
+pub(crate) fn footprint(pid: Pid) -> Option<(String, u64, u64)> {
     let name = fs::read(format!("/proc/{pid}/comm")).ok()?;
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
     let bytes = |key: &str| {
@@ -133,7 +133,7 @@ pub(in crate::keeper) fn footprint(pid: Pid) -> Option<(String, u64, u64)> {
 }
 
 /// The proportional set size of a process; `None` when it is gone or not to be seen.
-pub(in crate::keeper) fn pss_bytes(pid: Pid) -> Option<u64> {
+pub(crate) fn pss_bytes(pid: Pid) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
@@ -142,18 +142,18 @@ pub(in crate::keeper) fn pss_bytes(pid: Pid) -> Option<u64> {
 
 /// A process of this user.
 #[derive(Debug)]
-pub(in crate::keeper) struct Process {
-    pub(in crate::keeper) pid: Pid,
+pub(crate) struct Process {
+    pub(crate) pid: Pid,
     /// As [`start_time`].
-    pub(in crate::keeper) start_time: u64,
+    pub(crate) start_time: u64,
     /// The name of its program, cut short; a process can change it.
-    pub(in crate::keeper) name: Vec<u8>,
+    pub(crate) name: Vec<u8>,
     /// Its arguments, the program first; a process can change them.
-    pub(in crate::keeper) args: Vec<Vec<u8>>,
+    pub(crate) args: Vec<Vec<u8>>,
 }
 
 /// The other processes of this user that live.
-pub(in crate::keeper) fn own_processes() -> io::Result<Vec<Process>> {
+pub(crate) fn own_processes() -> io::Result<Vec<Process>> {
     let (me, user) = (getpid(), geteuid().as_raw());
     let mut found = Vec::new();
     for pid in all()? {
@@ -177,12 +177,12 @@ pub(in crate::keeper) fn own_processes() -> io::Result<Vec<Process>> {
 }
 
 /// The environment that a process was started with: entries that each end with a zero byte. Empty when it is gone.
-pub(in crate::keeper) fn environment(pid: Pid) -> Vec<u8> {
+pub(crate) fn environment(pid: Pid) -> Vec<u8> {
     fs::read(format!("/proc/{pid}/environ")).unwrap_or_default()
 }
 
 /// The files that a process has open for writing.
-pub(in crate::keeper) fn written_files(pid: Pid) -> Vec<PathBuf> {
+pub(crate) fn written_files(pid: Pid) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else {
         return Vec::new();
     };
@@ -197,7 +197,7 @@ pub(in crate::keeper) fn written_files(pid: Pid) -> Vec<PathBuf> {
 }
 
 /// The process that holds a lock of `flock(2)` on this file, if the system says who: it must also have the file open.
-pub(in crate::keeper) fn lock_holder(file: &Path) -> Option<Quarry> {
+pub(crate) fn lock_holder(file: &Path) -> Option<ProcessId> {
     let locked = fs::metadata(file).ok()?;
     let is_open_in = |pid: Pid| {
         fs::read_dir(format!("/proc/{pid}/fd")).is_ok_and(|entries| {
@@ -221,7 +221,7 @@ pub(in crate::keeper) fn lock_holder(file: &Path) -> Option<Quarry> {
 }
 
 /// The instant of a start time; `None` when the system does not say when it was booted.
-pub(in crate::keeper) fn started_at(start_time: u64) -> Option<Timestamp> {
+pub(crate) fn started_at(start_time: u64) -> Option<Timestamp> {
     let text = fs::read_to_string("/proc/stat").ok()?;
     let booted: i64 = text
         .lines()
@@ -235,12 +235,12 @@ pub(in crate::keeper) fn started_at(start_time: u64) -> Option<Timestamp> {
 }
 
 /// The user at the other end of a socket.
-pub(in crate::keeper) fn peer_uid(socket: &UnixStream) -> io::Result<u32> {
+pub(crate) fn peer_uid(socket: &UnixStream) -> io::Result<u32> {
     Ok(getsockopt(socket, sockopt::PeerCredentials)?.uid())
 }
 
 /// Reaps the next child that ended. `before` is called while its pid and group id are still its own.
-pub(in crate::keeper) fn reap_next(before: impl FnOnce(Pid)) -> Option<WaitStatus> {
+pub(crate) fn reap_next(before: impl FnOnce(Pid)) -> Option<WaitStatus> {
     let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG;
     let pid = waitid(Id::All, flags | WaitPidFlag::WNOWAIT).ok()?.pid()?;
     before(pid);
@@ -249,11 +249,11 @@ pub(in crate::keeper) fn reap_next(before: impl FnOnce(Pid)) -> Option<WaitStatu
 
 /// Signals as a file that can be polled.
 #[derive(Debug)]
-pub(in crate::keeper) struct Signals(SignalFd);
+pub(crate) struct Signals(SignalFd);
 
 impl Signals {
     /// Takes over the given signals: from now on they are delivered here only.
-    pub(in crate::keeper) fn new(signals: &[Signal]) -> io::Result<Self> {
+    pub(crate) fn new(signals: &[Signal]) -> io::Result<Self> {
         let mask: SigSet = signals.iter().copied().collect();
         mask.thread_block()?;
         let file = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
@@ -261,7 +261,7 @@ impl Signals {
     }
 
     /// The next signal that came, if any.
-    pub(in crate::keeper) fn next(&self) -> Option<Signal> {
+    pub(crate) fn next(&self) -> Option<Signal> {
         let info = self.0.read_signal().ok().flatten()?;
         i32::try_from(info.ssi_signo)
             .ok()
@@ -276,7 +276,7 @@ impl AsFd for Signals {
 }
 
 /// Returns large buffers to the system when they are freed, rather than keeping them for later ones.
-pub(in crate::keeper) fn return_freed_memory() {
+pub(crate) fn return_freed_memory() {
     #[cfg(target_env = "gnu")]
     {
         use nix::libc;
@@ -292,7 +292,7 @@ pub(in crate::keeper) fn return_freed_memory() {
 }
 
 /// Returns what is free among what is in use.
-pub(in crate::keeper) fn return_free_pages() {
+pub(crate) fn return_free_pages() {
     #[cfg(target_env = "gnu")]
     {
         use nix::libc;

@@ -12,7 +12,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::limits::{given_open_files, limit_open_files};
+use super::file_limits::{given_open_files, limit_open_files};
 
 /// The most of each stream that is kept, in bytes. The rest is read and dropped.
 const CAPTURE_LIMIT_BYTES: usize = 256 << 10;

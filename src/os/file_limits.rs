@@ -5,7 +5,7 @@ use std::{io, sync::OnceLock};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-use super::os;
+use crate::os;
 
 /// The soft limit that this process was started with.
 static GIVEN: OnceLock<u64> = OnceLock::new();
@@ -33,7 +33,7 @@ pub fn given_open_files() -> Option<u64> {
 
 /// Sets the soft limit of the calling process to what the daemon was given. It makes system calls only, so it may be called
 /// between fork and exec.
-pub(super) fn limit_open_files(given: Option<u64>) -> io::Result<()> {
+pub(crate) fn limit_open_files(given: Option<u64>) -> io::Result<()> {
     let Some(given) = given else { return Ok(()) };
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     Ok(setrlimit(Resource::RLIMIT_NOFILE, given.min(hard), hard)?)
