@@ -2,6 +2,7 @@
 //!
 //! `docs/ARCHITECTURE.md` is the map of the modules, and `docs/INVARIANTS.md` lists what they keep.
 
+pub mod admission;
 pub mod auth;
 pub mod claude;
 pub mod cli;

@@ -1,7 +1,6 @@
 //! Owns one session: its state machine (a fold over its journal), its actor, and the handle that others hold.
 
 mod actor;
-mod admission;
 mod approvals;
 mod choices;
 mod clients;
@@ -43,7 +42,6 @@ mod view;
 mod warm;
 
 pub use actor::{SessionParts, SessionSettings, open};
-pub use admission::{Admission, Admitted, Limits, Place, Refusal, StartTurn};
 pub use approvals::kind_of_tool;
 pub use choices::{ChoicesError, Kept, SaidAnew};
 pub use clients::Newcomer;

@@ -52,16 +52,20 @@ use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
+    admission::Admission,
     domain::{ClientId, Clock, Role, Seq, SessionId, Timestamp},
     journal::{Chunk, Cursor, Missing, ReadError, Reader},
     metrics::Metrics,
     outbound::Outbound,
-    session::{Admission, Attachment, LiveView, Looks, Newcomer, SessionHandle},
+    session::{Attachment, LiveView, Looks, Newcomer, SessionHandle},
     store::{Page, PageRequest, SessionFilter, Store},
 };
 
 pub use crate::os::ProcessMemory;
-pub use crate::session::{DeskTimes, Limits, Refusal};
+pub use crate::{
+    admission::{Limits, Refusal},
+    session::DeskTimes,
+};
 pub use build::build_id;
 pub use cli::{CliFound, CliMissing};
 pub use directories::Directories;

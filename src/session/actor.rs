@@ -14,6 +14,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
+    admission::{Slot, StartPermit},
     domain::{
         ApprovalId, Clock, FailReason, Liveness, ParkObstacle, Projection, PromptState, PromptUuid, Seq,
         SessionId, SessionState, Timestamp, fact::CliTotals, rule::Rules,
@@ -27,7 +28,6 @@ use crate::{
 
 use super::{
     LiveView, SessionError, SessionHandle,
-    admission::{Place, StartTurn},
     choices::Choices,
     clients::Clients,
     control::Controls,
@@ -77,7 +77,7 @@ pub struct SessionParts {
     /// The link to a keeper that lives.
     pub link: Option<Link>,
     /// The place of its process.
-    pub place: Option<Place>,
+    pub slot: Option<Slot>,
     /// The session was made just now: its process is about to be asked for.
     pub fresh: bool,
     /// Nobody has asked for the session yet, and the store does not know it.
@@ -167,9 +167,9 @@ pub(super) struct Actor {
     pub(super) parking: Parking,
     pub(super) listening: Listening,
     /// Held while a process lives.
-    pub(super) place: Option<Place>,
+    pub(super) slot: Option<Slot>,
     /// Held while it is getting ready.
-    pub(super) start_turn: Option<StartTurn>,
+    pub(super) start_permit: Option<StartPermit>,
     pub(super) start_deadline: Option<Instant>,
     pub(super) takeover: Option<Takeover>,
     pub(super) stop_waiters: Vec<Stop>,
@@ -278,8 +278,8 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         restarting: Restarting::new(parts.restarts),
         parking: Parking::new(parts.wakes, parts.keeps_conversation),
         listening: Listening::default(),
-        place: parts.place,
-        start_turn: None,
+        slot: parts.slot,
+        start_permit: None,
         stop_waiters: Vec::new(),
         sweep: None,
         attaching: None,
@@ -325,7 +325,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
     match parts.link {
         Some(link) => {
             actor.take_link(link);
-            actor.hold_start_turn();
+            actor.hold_start_permit();
         }
         None if parts.fresh => {}
         None => {
@@ -381,7 +381,7 @@ impl Actor {
                 Some(room) = room_in(store) => self.send_into(room),
                 event = next_event(&mut self.events) => self.on_keeper(event),
                 Some(launched) = self.launched.recv() => self.on_launched(launched),
-                () = called(&mut self.launching) => self.spawn_keeper(),
+                () = granted(&mut self.launching) => self.spawn_keeper(),
                 () = swept(self.sweep.as_ref()) => self.on_swept(),
                 Some(told) = self.told.recv() => self.on_told(told),
                 () = self.departures.notified() => self.on_departure(),
@@ -604,10 +604,10 @@ async fn next_event(events: &mut Option<KeeperEvents>) -> Option<KeeperEvent> {
     }
 }
 
-/// Waits for the turn of a start that waits.
-async fn called(launching: &mut Option<Launching>) {
-    match launching.as_mut().and_then(Launching::waiting_turn) {
-        Some(turn) => turn.called().await,
+/// Waits for the permit of a start that waits.
+async fn granted(launching: &mut Option<Launching>) {
+    match launching.as_mut().and_then(Launching::waiting_permit) {
+        Some(permit) => permit.granted().await,
         None => std::future::pending().await,
     }
 }

@@ -31,7 +31,7 @@ use super::{
     large,
     machine::{PromptDigest, digest},
     outbox::{Entry, Payload, Subject},
-    prompts::{Admission, PromptReply},
+    prompts::{PromptCheck, PromptReply},
 };
 
 /// The mode that asks nobody.
@@ -138,18 +138,18 @@ impl Actor {
         }
         // A repeat is acknowledged in every state: its outcome does not depend on the process.
         match self.prompts.admit(uuid, digest(&line), reply) {
-            Admission::Waits => {
+            PromptCheck::Waits => {
                 if let Some(why) = self.way.silence {
                     self.leave_prompts(Some(uuid), why);
                 }
             }
-            Admission::Repeated(reply, seq) => {
+            PromptCheck::Repeated(reply, seq) => {
                 self.answer_prompt(reply, uuid, Ok(Sent { seq, repeated: true }))
             }
-            Admission::Conflict(reply) => {
+            PromptCheck::Conflict(reply) => {
                 self.answer_prompt(reply, uuid, Err(SessionError::PromptConflict(uuid)));
             }
-            Admission::Write => {
+            PromptCheck::Write => {
                 if !self.wakes() && self.refuse_input().is_some() {
                     for reply in self.prompts.on_unsent(uuid) {
                         if let Some(refusal) = self.refuse_input() {

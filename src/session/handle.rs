@@ -8,6 +8,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{
+    admission::Admitted,
     claude::{
         BadAnswer, ControlResponse,
         answer::{self, QuestionAnswers},
@@ -22,8 +23,8 @@ use crate::{
 };
 
 use super::{
-    Claim, ClientFrame, Kept, LiveView, Newcomer, Roots, Routes, SaidAnew, SessionError, admission::Admitted,
-    clients::Question, park::WakeFailure,
+    Claim, ClientFrame, Kept, LiveView, Newcomer, Roots, Routes, SaidAnew, SessionError, clients::Question,
+    park::WakeFailure,
 };
 
 /// Commands that may wait for the actor.

@@ -12,12 +12,15 @@ use tokio::{
     time::Instant,
 };
 
-use crate::domain::{
-    Clock, ErrorCode, FailReason, ParkObstacle, ParkReason, SessionId, SessionState, Timestamp, Usd,
+use crate::{
+    admission::Refusal,
+    domain::{
+        Clock, ErrorCode, FailReason, ParkObstacle, ParkReason, SessionId, SessionState, Timestamp, Usd,
+    },
 };
 
 use super::{
-    Refusal, SessionError,
+    SessionError,
     actor::Actor,
     handle::Reply,
     notes::Note,

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
+    admission::{Admitted, StartPermit},
     claude::{ClientLine, stdin},
     domain::{Clock, FailReason, PromptUuid, SessionState},
     keeper::{self, Identity, Link, StopRequest, WriteError},
@@ -15,7 +16,6 @@ use crate::{
 use super::{
     SessionError,
     actor::Actor,
-    admission::{Admitted, StartTurn},
     exit::code_of_launch,
     handle::{HostEnd, Launch, Occasion, Reply, Stop},
     machine::digest,
@@ -94,7 +94,7 @@ pub(super) struct Launching {
 #[derive(Debug)]
 struct Waits {
     launch: Box<Launch>,
-    turn: StartTurn,
+    permit: StartPermit,
     /// The prompts that the last process had not begun.
     carried: Vec<Carried>,
 }
@@ -105,10 +105,10 @@ impl Launching {
         self.waits.is_some()
     }
 
-    /// The turn that has not come yet.
-    pub(super) fn waiting_turn(&mut self) -> Option<&mut StartTurn> {
-        let turn = &mut self.waits.as_mut()?.turn;
-        (!turn.is_called()).then_some(turn)
+    /// The permit that is not granted yet.
+    pub(super) fn waiting_permit(&mut self) -> Option<&mut StartPermit> {
+        let permit = &mut self.waits.as_mut()?.permit;
+        (!permit.is_granted()).then_some(permit)
     }
 
     fn answer(&mut self, outcome: Result<(), SessionError>) {
@@ -132,7 +132,7 @@ impl Actor {
             Occasion::Restart => self.machine.restart().is_some(),
         };
         if !is_due {
-            // Somebody stopped it while the start waited for room. Give the place back first, so that the caller finds
+            // Somebody stopped it while the start waited for room. Give the slot back first, so that the caller finds
             // it free.
             drop(admitted);
             let state = self.shown_state();
@@ -168,15 +168,15 @@ impl Actor {
         let mut held = std::mem::take(&mut self.parking.held);
         held.after(self.restarting.held.take());
         held.after(after_restore);
-        let Admitted { place, turn } = admitted;
-        self.place = Some(place);
+        let Admitted { slot, permit } = admitted;
+        self.slot = Some(slot);
         self.unwritten = None;
         self.launching = Some(Launching {
             left_out: launch.left_out.clone(),
             without: std::mem::take(&mut launch.without),
             waits: Some(Waits {
                 launch,
-                turn,
+                permit,
                 carried,
             }),
             reply: Some(reply),
@@ -187,22 +187,22 @@ impl Actor {
         // The caller is answered as soon as the start is queued, so the view shows the queue first.
         self.show();
         if let Some(launching) = &mut self.launching
-            && launching.waiting_turn().is_some()
+            && launching.waiting_permit().is_some()
         {
             launching.answer(Ok(()));
         }
     }
 
-    /// Starts the process that is waited for, if one is, its turn has come, the keeper of the last one is gone, and so is all
+    /// Starts the process that is waited for, if one is, its permit is granted, the keeper of the last one is gone, and so is all
     /// that a keeper left which was killed: two would be at work on one conversation.
     pub(super) fn spawn_keeper(&mut self) {
         if self.link.is_some() || self.sweep.is_some() {
             return;
         }
-        let is_due = |waits: &mut Waits| waits.turn.is_called();
+        let is_due = |waits: &mut Waits| waits.permit.is_granted();
         let Some(Waits {
             mut launch,
-            turn,
+            permit,
             carried,
         }) = self
             .launching
@@ -211,7 +211,7 @@ impl Actor {
         else {
             return;
         };
-        self.start_turn = Some(turn);
+        self.start_permit = Some(permit);
         launch.plan.journal_floor = self.journal_floor();
         if launch.base.cost_usd.is_none()
             && let Some(totals) = self.machine.totals_of(launch.cli_session)

@@ -35,7 +35,7 @@ pub(super) struct Prompts {
 
 /// The next step for a prompt.
 #[derive(Debug)]
-pub(super) enum Admission {
+pub(super) enum PromptCheck {
     /// It is new: write it.
     Write,
     /// It is on its way; the reply comes with the first one's.
@@ -63,13 +63,18 @@ impl Prompts {
     }
 
     /// Notes a prompt that is to be written.
-    pub(super) fn admit(&mut self, uuid: PromptUuid, digest: PromptDigest, reply: PromptReply) -> Admission {
+    pub(super) fn admit(
+        &mut self,
+        uuid: PromptUuid,
+        digest: PromptDigest,
+        reply: PromptReply,
+    ) -> PromptCheck {
         match self.known.get_mut(&uuid) {
-            Some(known) if known.digest != digest => Admission::Conflict(reply),
-            Some(Known { seq: Some(seq), .. }) => Admission::Repeated(reply, *seq),
+            Some(known) if known.digest != digest => PromptCheck::Conflict(reply),
+            Some(Known { seq: Some(seq), .. }) => PromptCheck::Repeated(reply, *seq),
             Some(known) => {
                 known.waiting.push((reply, true));
-                Admission::Waits
+                PromptCheck::Waits
             }
             None => {
                 let waiting = vec![(reply, false)];
@@ -81,7 +86,7 @@ impl Prompts {
                         waiting,
                     },
                 );
-                Admission::Write
+                PromptCheck::Write
             }
         }
     }

@@ -58,19 +58,19 @@ impl Actor {
         }
         // A session that waits for its restart is starting too, and takes a turn once it is due.
         if self.machine.state() != SessionState::Starting || !self.machine.has_run() {
-            self.start_turn = None;
+            self.start_permit = None;
         }
         if !self.machine.has_run() {
-            self.place = None;
+            self.slot = None;
         }
     }
 
     /// A process that an earlier daemon has started may still be getting ready: it counts as one that starts.
-    pub(super) fn hold_start_turn(&mut self) {
+    pub(super) fn hold_start_permit(&mut self) {
         if self.machine.state() == SessionState::Starting
-            && let Some(place) = &self.place
+            && let Some(slot) = &self.slot
         {
-            self.start_turn = Some(place.start_turn());
+            self.start_permit = Some(slot.start_permit());
         }
     }
 

@@ -6,8 +6,9 @@ use tokio::time::Instant;
 use tokio_util::{sync::CancellationToken, task::task_tracker::TaskTrackerToken};
 
 use crate::{
+    admission::Admitted,
     domain::SessionId,
-    session::{Admitted, Launch, SessionError, SessionHandle},
+    session::{Launch, SessionError, SessionHandle},
 };
 
 use super::{Supervisor, SupervisorError};

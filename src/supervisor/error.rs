@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use uuid::Uuid;
 
 use crate::{
+    admission::Refusal,
     claude::InvalidOption,
     domain::{
         ApprovalId, ApprovalState, CliSessionId, ErrorCode, FailReason, PromptUuid, SessionId, SessionState,
@@ -12,7 +13,7 @@ use crate::{
     },
     journal::ReadError,
     keeper::{self, Outsider},
-    session::{ChoicesError, Refusal, SessionError, SpentBudget},
+    session::{ChoicesError, SessionError, SpentBudget},
     store::{ApprovalRow, StoreError},
 };
 

@@ -9,6 +9,7 @@ use std::{
 use tokio::time::Instant;
 
 use crate::{
+    admission::Admitted,
     claude::{BadLine, InvalidOption, LaunchOptions, Policy, Start, catalogue, options::Settings},
     domain::{
         CliSessionId, Clock, FailReason, PutOffHow, RestartTerms, Seq, SessionId, SessionState, StartMode,
@@ -18,8 +19,8 @@ use crate::{
     journal::{Head, ReadError},
     keeper::{self, Outsider, StdinLine},
     session::{
-        self, Admitted, AtRest, HostEnd, Kept, Launch, LiveView, Roots, Routes, SaidAnew, SessionError,
-        SessionHandle, SessionParts, SessionSettings,
+        self, AtRest, HostEnd, Kept, Launch, LiveView, Roots, Routes, SaidAnew, SessionError, SessionHandle,
+        SessionParts, SessionSettings,
     },
     store::{NewSession, SessionRow},
 };
@@ -594,7 +595,7 @@ impl Supervisor {
         let id = new.id;
         let dir = self.shared.settings.session_dir(id);
         make_private_dir(&dir).map_err(SupervisorError::files(&dir))?;
-        let waits = !admitted.turn.is_called();
+        let waits = !admitted.permit.is_granted();
         if let Err(error) = self.furnish(id, inherited.choices, &opening, waits) {
             absent(tokio::fs::remove_dir_all(&dir).await).map_err(SupervisorError::files(&dir))?;
             return Err(error);
@@ -827,7 +828,7 @@ impl Supervisor {
             projected: row.projected_seq,
             totals,
             earlier_prompts: self.shared.store.prompts_before(row.id, row.run_seq).await?,
-            place: link
+            slot: link
                 .as_ref()
                 .map(|_| self.shared.admission.adopt(Path::new(&row.cwd))),
             link,

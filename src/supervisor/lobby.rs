@@ -232,7 +232,7 @@ fn mark_differing(supervisor: &Supervisor, filled: &Filled) {
     for session in supervisor.shared.registry.all() {
         let id = session.id();
         let known = filled.history().entry(id).cloned();
-        let place = supervisor.shared.admission.position(id);
+        let place = supervisor.shared.admission.queue_position(id);
         let differs = known.is_none_or(|known| {
             known.differs_from(&session.view()) || known.view.start_queue_position != place
         });

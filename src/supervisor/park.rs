@@ -5,9 +5,10 @@ use std::{path::Path, sync::atomic::Ordering, time::Duration};
 use tokio::sync::mpsc;
 
 use crate::{
+    admission::{Admitted, Refusal},
     domain::{Clock, ParkReason, SessionId, SessionState, Timestamp},
     os,
-    session::{Admitted, Launch, Occasion, Refusal, SessionHandle, WakeFailure},
+    session::{Launch, Occasion, SessionHandle, WakeFailure},
     telemetry,
 };
 

@@ -9,10 +9,11 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    admission::Admitted,
     domain::{Seq, SessionId, SessionState},
     files,
     keeper::StdinLine,
-    session::{Admitted, Kept, SessionError, SessionHandle},
+    session::{Kept, SessionError, SessionHandle},
     store::SessionRow,
 };
 

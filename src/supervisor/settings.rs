@@ -8,10 +8,11 @@ use std::{
 };
 
 use crate::{
+    admission::Limits,
     claude::Policy,
     domain::{CliSessionId, Liveness, RestartPolicy, RuleSet, SessionId},
     keeper::{self, KeeperLimits},
-    session::{DeskTimes, Limits},
+    session::DeskTimes,
 };
 
 use super::{JournalSettings, SupervisorError, WarmSettings};

@@ -259,7 +259,7 @@ impl Supervisor {
             (None, None) => self.shared.cli.falls_back(&self.shared.settings),
         };
         let start_queue_position = match live.state {
-            SessionState::Starting => self.shared.admission.position(row.id),
+            SessionState::Starting => self.shared.admission.queue_position(row.id),
             _ => None,
         };
         SessionView {

@@ -12,11 +12,12 @@ mod surroundings;
 use std::{collections::HashMap, path::Path, time::Duration};
 
 use crate::{
+    admission::Admitted,
     claude::LaunchOptions,
     domain::{CliSessionId, Clock, FailReason, SessionId, SessionState},
     files, keeper,
     metrics::{WarmEnd, WarmLevel},
-    session::{Admitted, SessionError, SessionHandle},
+    session::{SessionError, SessionHandle},
     store::{NewSession, SessionRow},
     telemetry,
 };
@@ -120,7 +121,7 @@ impl Supervisor {
             let mut left = pool.left();
             match self.shared.admission.admit(id, cwd) {
                 Ok(admitted) => {
-                    if !admitted.turn.is_called()
+                    if !admitted.permit.is_granted()
                         && let Some(spare) = pool.make_way()
                     {
                         self.discard_soon(spare, WarmEnd::Room);

@@ -25,12 +25,14 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("journal", &["domain", "files", "json"]),
     ("keeper", &["domain", "files", "json", "ndjson", "os", "journal"]),
     ("store", &["domain", "files"]),
+    ("admission", &["domain"]),
     ("outbound", &["domain", "telemetry"]),
     ("metrics", &["domain", "claude", "journal"]),
     (
         "session",
         &[
             "domain",
+            "admission",
             "json",
             "files",
             "claude",
@@ -45,6 +47,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "supervisor",
         &[
             "domain",
+            "admission",
             "json",
             "files",
             "session",

@@ -14,9 +14,10 @@ use tokio::{
 use tokio_util::sync::DropGuard;
 
 use crate::{
+    admission::Refusal,
     domain::{CliSessionId, Clock, FailReason, SessionId, SessionState, Timestamp},
     metrics::WarmEnd,
-    session::{LiveView, Refusal, SessionHandle},
+    session::{LiveView, SessionHandle},
 };
 
 use super::{super::SupervisorError, key::LaunchKey};

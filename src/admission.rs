@@ -1,4 +1,4 @@
-//! Owns how many processes there may be and how many may start at a time: places, and the queue that starts wait in.
+//! Owns how many processes there may be and how many may start at a time: slots, and the queue that starts wait in.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -19,7 +19,7 @@ pub struct Limits {
     pub live_per_cwd: usize,
     /// Processes that start at the same time: from their spawn until they are ready or gone.
     pub starts: usize,
-    /// Starts that wait for their turn.
+    /// Starts that wait for their permit.
     pub waiting: usize,
 }
 
@@ -59,12 +59,12 @@ impl Refusal {
     }
 }
 
-/// Gives out places; clones are the same.
+/// Gives out slots and permits; clones are the same.
 #[derive(Clone, Debug)]
 pub struct Admission {
     limits: Limits,
     shared: Arc<Mutex<Shared>>,
-    /// Told when a place or a turn was given back.
+    /// Told when a slot or a permit was given back.
     freed: Arc<Notify>,
 }
 
@@ -73,7 +73,7 @@ struct Shared {
     live: usize,
     live_per_cwd: HashMap<PathBuf, usize>,
     starting: usize,
-    /// The daemon ends: nothing that waits is called any more.
+    /// The daemon ends: nothing that waits is granted any more.
     closed: bool,
     /// In the order in which they came.
     waiting: VecDeque<Waiting>,
@@ -84,32 +84,32 @@ struct Shared {
 struct Waiting {
     number: u64,
     session: SessionId,
-    call: oneshot::Sender<()>,
+    grant: oneshot::Sender<()>,
 }
 
 /// The right to have a process; given back when it is dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct Slot {
     admission: Admission,
     cwd: PathBuf,
 }
 
-/// The right to start a process, now or once it is called; given back when it is dropped.
+/// The right to start a process, now or once it is granted; given back when it is dropped.
 #[derive(Debug)]
-pub struct StartTurn {
+pub struct StartPermit {
     admission: Admission,
     number: u64,
     /// Set while it waits.
-    called: Option<oneshot::Receiver<()>>,
+    granted: Option<oneshot::Receiver<()>>,
 }
 
 /// The permits of a start.
 #[derive(Debug)]
 pub struct Admitted {
     /// Kept until the process is gone.
-    pub place: Place,
+    pub slot: Slot,
     /// Kept until it is ready.
-    pub turn: StartTurn,
+    pub permit: StartPermit,
 }
 
 impl Admission {
@@ -122,7 +122,7 @@ impl Admission {
         }
     }
 
-    /// A place and a turn for a process of `session` in `cwd`.
+    /// A slot and a permit for a process of `session` in `cwd`.
     ///
     /// # Errors
     /// See [`Refusal`]; then nothing was taken.
@@ -132,8 +132,8 @@ impl Admission {
             return Err(refusal);
         }
         Ok(Admitted {
-            place: self.take_place(&mut shared, cwd),
-            turn: self.take_turn(&mut shared, session),
+            slot: self.take_slot(&mut shared, cwd),
+            permit: self.take_permit(&mut shared, session),
         })
     }
 
@@ -145,8 +145,8 @@ impl Admission {
             return None;
         }
         Some(Admitted {
-            place: self.take_place(&mut shared, cwd),
-            turn: self.take_turn(&mut shared, session),
+            slot: self.take_slot(&mut shared, cwd),
+            permit: self.take_permit(&mut shared, session),
         })
     }
 
@@ -161,23 +161,23 @@ impl Admission {
     pub fn admit_again(&self, session: SessionId, cwd: &Path) -> Admitted {
         let mut shared = self.shared();
         Admitted {
-            place: self.take_place(&mut shared, cwd),
-            turn: self.take_turn(&mut shared, session),
+            slot: self.take_slot(&mut shared, cwd),
+            permit: self.take_permit(&mut shared, session),
         }
     }
 
-    /// A place for a process that lives already.
-    pub fn adopt(&self, cwd: &Path) -> Place {
-        self.take_place(&mut self.shared(), cwd)
+    /// A slot for a process that lives already.
+    pub fn adopt(&self, cwd: &Path) -> Slot {
+        self.take_slot(&mut self.shared(), cwd)
     }
 
-    /// Calls nobody any more: what waits is left to the next daemon.
+    /// Grants nothing any more: the next daemon starts what waits.
     pub fn close(&self) {
         self.shared().closed = true;
     }
 
-    /// The place of a session among the starts that wait, from 1.
-    pub fn position(&self, session: SessionId) -> Option<usize> {
+    /// The position of a session among the starts that wait, from 1.
+    pub fn queue_position(&self, session: SessionId) -> Option<usize> {
         let shared = self.shared();
         let place = shared.waiting.iter().position(|it| it.session == session)?;
         Some(place + 1)
@@ -203,34 +203,34 @@ impl Admission {
         }
     }
 
-    fn take_place(&self, shared: &mut Shared, cwd: &Path) -> Place {
+    fn take_slot(&self, shared: &mut Shared, cwd: &Path) -> Slot {
         shared.live += 1;
         *shared.live_per_cwd.entry(cwd.to_owned()).or_default() += 1;
-        Place {
+        Slot {
             admission: self.clone(),
             cwd: cwd.to_owned(),
         }
     }
 
-    fn take_turn(&self, shared: &mut Shared, session: SessionId) -> StartTurn {
+    fn take_permit(&self, shared: &mut Shared, session: SessionId) -> StartPermit {
         let number = shared.next_number;
         shared.next_number += 1;
-        let called = if shared.starting < self.limits.starts {
+        let granted = if shared.starting < self.limits.starts {
             shared.starting += 1;
             None
         } else {
-            let (call, called) = oneshot::channel();
+            let (grant, granted) = oneshot::channel();
             shared.waiting.push_back(Waiting {
                 number,
                 session,
-                call,
+                grant,
             });
-            Some(called)
+            Some(granted)
         };
-        StartTurn {
+        StartPermit {
             admission: self.clone(),
             number,
-            called,
+            granted,
         }
     }
 
@@ -239,9 +239,9 @@ impl Admission {
     }
 }
 
-impl Place {
-    /// The turn of a process that is getting ready already. There may be more of them than may start.
-    pub fn start_turn(&self) -> StartTurn {
+impl Slot {
+    /// The permit of a process that is getting ready already. There may be more of them than may start.
+    pub fn start_permit(&self) -> StartPermit {
         let admission = self.admission.clone();
         let number = {
             let mut shared = admission.shared();
@@ -249,33 +249,33 @@ impl Place {
             shared.next_number += 1;
             shared.next_number - 1
         };
-        StartTurn {
+        StartPermit {
             admission,
             number,
-            called: None,
+            granted: None,
         }
     }
 }
 
-impl StartTurn {
+impl StartPermit {
     /// Whether the process may be started now.
-    pub fn is_called(&self) -> bool {
-        self.called.is_none()
+    pub fn is_granted(&self) -> bool {
+        self.granted.is_none()
     }
 
     /// Waits until the process may be started.
     ///
-    /// CANCEL-SAFETY: a call that was not waited for is found by the next wait.
-    pub async fn called(&mut self) {
-        if let Some(called) = &mut self.called {
-            // The other end goes away only with a call: it is in the queue for as long as this waits.
-            called.await.ok();
-            self.called = None;
+    /// CANCEL-SAFETY: a grant that was not waited for is found by the next wait.
+    pub async fn granted(&mut self) {
+        if let Some(granted) = &mut self.granted {
+            // The other end goes away only with a grant: it is in the queue for as long as this waits.
+            granted.await.ok();
+            self.granted = None;
         }
     }
 }
 
-impl Drop for StartTurn {
+impl Drop for StartPermit {
     fn drop(&mut self) {
         let mut shared = self.admission.shared();
         let number = self.number;
@@ -283,15 +283,15 @@ impl Drop for StartTurn {
             shared.waiting.remove(place);
             return;
         }
-        // It was called, whether or not it knows. While more starts run than the limit allows (after a start of the daemon),
-        // the place goes to nobody.
+        // The permit was granted, even if its owner has not polled yet. While more starts run than the limit (after a restart of
+        // the daemon), no other is granted.
         if shared.closed || shared.starting > self.admission.limits.starts {
             shared.starting -= 1;
             return;
         }
         match shared.waiting.pop_front() {
-            // The other end is held by a turn, which leaves the queue before it goes.
-            Some(next) => drop(next.call.send(())),
+            // A permit holds the other end, and leaves the queue before it goes.
+            Some(next) => drop(next.grant.send(())),
             None => {
                 shared.starting -= 1;
                 self.admission.freed.notify_one();
@@ -300,7 +300,7 @@ impl Drop for StartTurn {
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         let mut shared = self.admission.shared();
         shared.live -= 1;
@@ -330,14 +330,14 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_free_again_once_it_is_dropped() {
+    fn a_slot_is_free_again_once_it_is_dropped() {
         let admission = Admission::new(Limits { live: 2, ..NO_LIMITS });
         let (_first, second) = (admit(&admission).unwrap(), admit(&admission).unwrap());
         assert_eq!(admit(&admission).unwrap_err(), Refusal::Live { most: 2 });
-        // A turn that is over frees no place.
-        drop(second.turn);
+        // A permit that is over frees no slot.
+        drop(second.permit);
         assert_eq!(admit(&admission).unwrap_err(), Refusal::Live { most: 2 });
-        drop(second.place);
+        drop(second.slot);
         admit(&admission).unwrap();
     }
 
@@ -374,42 +374,42 @@ mod tests {
         let mut waits = admission.admit(second, Path::new("/a")).unwrap();
         let mut waits_longer = admission.admit(third, Path::new("/a")).unwrap();
         assert_eq!(admit(&admission).unwrap_err(), Refusal::Waiting { most: 2 });
-        assert!(first.turn.is_called() && !waits.turn.is_called());
+        assert!(first.permit.is_granted() && !waits.permit.is_granted());
         assert_eq!(
-            (admission.position(second), admission.position(third)),
+            (admission.queue_position(second), admission.queue_position(third)),
             (Some(1), Some(2))
         );
 
-        drop(first.turn);
-        assert!(is_called_now(&mut waits.turn) && !is_called_now(&mut waits_longer.turn));
+        drop(first.permit);
+        assert!(is_granted_now(&mut waits.permit) && !is_granted_now(&mut waits_longer.permit));
         assert_eq!(
-            (admission.position(second), admission.position(third)),
+            (admission.queue_position(second), admission.queue_position(third)),
             (None, Some(1))
         );
         drop(waits);
-        assert!(is_called_now(&mut waits_longer.turn));
+        assert!(is_granted_now(&mut waits_longer.permit));
         drop(waits_longer);
-        assert!(admit(&admission).unwrap().turn.is_called());
+        assert!(admit(&admission).unwrap().permit.is_granted());
     }
 
     #[test]
-    fn who_leaves_the_queue_passes_no_turn_on_and_who_was_called_does() {
+    fn who_leaves_the_queue_passes_no_permit_on_and_who_was_granted_one_does() {
         let admission = Admission::new(Limits {
             starts: 1,
             ..NO_LIMITS
         });
         let first = admit(&admission).unwrap();
-        let (leaves, called, mut last) = (
+        let (leaves, granted, mut last) = (
             admit(&admission).unwrap(),
             admit(&admission).unwrap(),
             admit(&admission).unwrap(),
         );
         drop(leaves);
-        assert!(!is_called_now(&mut last.turn));
-        // The next was called and goes before it has seen that.
+        assert!(!is_granted_now(&mut last.permit));
+        // The next was granted its permit and goes before it has seen that.
         drop(first);
-        drop(called);
-        assert!(is_called_now(&mut last.turn));
+        drop(granted);
+        assert!(is_granted_now(&mut last.permit));
     }
 
     #[test]
@@ -418,18 +418,18 @@ mod tests {
             starts: 1,
             ..NO_LIMITS
         });
-        let places = [(); 2].map(|()| admission.adopt(Path::new("/a")));
-        let [first, second] = places.each_ref().map(Place::start_turn);
+        let slots = [(); 2].map(|()| admission.adopt(Path::new("/a")));
+        let [first, second] = slots.each_ref().map(Slot::start_permit);
         let mut waits = admit(&admission).unwrap();
-        assert!(!waits.turn.is_called());
+        assert!(!waits.permit.is_granted());
         drop(first);
-        assert!(!is_called_now(&mut waits.turn));
+        assert!(!is_granted_now(&mut waits.permit));
         drop(second);
-        assert!(is_called_now(&mut waits.turn));
+        assert!(is_granted_now(&mut waits.permit));
     }
 
     #[test]
-    fn nobody_is_called_once_the_daemon_ends() {
+    fn nothing_is_granted_once_the_daemon_ends() {
         let admission = Admission::new(Limits {
             starts: 1,
             ..NO_LIMITS
@@ -438,7 +438,7 @@ mod tests {
         let mut waits = admit(&admission).unwrap();
         admission.close();
         drop(first);
-        assert!(!is_called_now(&mut waits.turn));
+        assert!(!is_granted_now(&mut waits.permit));
     }
 
     #[test]
@@ -452,31 +452,31 @@ mod tests {
         let spare = |cwd: &str| admission.admit_spare(SessionId::new(), Path::new(cwd));
         let user = admit(&admission).unwrap();
         assert!(spare("/b").is_none(), "somebody's start is under way");
-        drop(user.turn);
+        drop(user.permit);
         assert!(spare("/a").is_none(), "the directory is full");
         let first = spare("/b").unwrap();
-        assert!(first.turn.is_called());
+        assert!(first.permit.is_granted());
         assert!(spare("/c").is_none(), "one at a time");
-        drop(first.turn);
+        drop(first.permit);
         let second = spare("/c").unwrap();
-        drop(second.turn);
-        assert!(spare("/d").is_none(), "all places are taken");
-        drop(user.place);
+        drop(second.permit);
+        assert!(spare("/d").is_none(), "all slots are taken");
+        drop(user.slot);
         assert!(spare("/d").is_some());
     }
 
     #[tokio::test]
     async fn who_waits_for_room_hears_of_it_also_when_it_came_before() {
         let admission = Admission::new(NO_LIMITS);
-        let Admitted { place, turn } = admit(&admission).unwrap();
-        drop(turn);
+        let Admitted { slot, permit } = admit(&admission).unwrap();
+        drop(permit);
         admission.freed().await;
-        drop(place);
+        drop(slot);
         admission.freed().await;
     }
 
-    fn is_called_now(turn: &mut StartTurn) -> bool {
+    fn is_granted_now(permit: &mut StartPermit) -> bool {
         use futures_util::FutureExt as _;
-        turn.called().now_or_never().is_some()
+        permit.granted().now_or_never().is_some()
     }
 }
