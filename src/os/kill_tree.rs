@@ -271,7 +271,7 @@ mod tests {
     fn what_was_stopped_is_killed_also_when_no_file_can_be_opened_any_more() {
         let mut child = target("TRUNKLINE_TARGET=stopped");
         let (limit, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
-        let is_held = Cell::new(false);
+        let is_frozen = Cell::new(false);
         let is_target = |environment: &[u8]| {
             let is_target = environment
                 .split(|byte| *byte == 0)
