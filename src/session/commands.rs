@@ -366,6 +366,9 @@ impl Actor {
             .find(|outcome| outcome.turn.prompts.contains(&prompt));
         if let Some(outcome) = ended {
             reply.send(Ok(Arc::clone(outcome))).ok();
+        } else if self.machine.has_prompt(prompt) && self.expects_no_process() {
+            // The process ended before the caller asked for the turn.
+            reply.send(Err(self.turn_is_lost())).ok();
         } else if self.machine.has_prompt(prompt) || self.prompts.is_on_its_way(prompt) {
             self.turn_waiters.entry(prompt).or_default().push(reply);
         } else {

@@ -18,7 +18,7 @@ use super::{
     actor::Actor,
     exit::code_of_launch,
     handle::{HostEnd, Launch, Occasion, Reply, Stop},
-    machine::digest,
+    machine::{Machine, digest},
     notes::{Carried, ChoicesNotice, LeftOut, Note, Notice, RunStarted},
     outbox::{self, Backlog, Due, Entry, OUTBOX_ENTRIES, Payload, Subject, Unsent},
     park::WakeFailure,
@@ -369,18 +369,12 @@ impl Actor {
             let note = Note::Notice(Notice::Choices(ChoicesNotice::effort_unknown()));
             self.note(note, Subject::Nobody);
         }
-        let reason = self.machine.reason();
-        let taken = reason.filter(|reason| reason.code == FailReason::CONVERSATION_TAKEN);
         for (_, waiters) in self
             .turn_waiters
             .extract_if(|prompt, _| !is_due || !carried(prompt))
         {
             for waiter in waiters {
-                let error = match taken {
-                    Some(reason) => SessionError::StartFailed(reason.clone()),
-                    None => SessionError::Died { state },
-                };
-                waiter.send(Err(error)).ok();
+                waiter.send(Err(lost(&self.machine))).ok();
             }
         }
         self.refuse_claim(&|| SessionError::NotLive { state });
@@ -403,6 +397,19 @@ impl Actor {
             self.metrics.parked(parked.reason);
         }
         self.close_desk();
+    }
+
+    /// Whether the session has no process, and none comes before somebody asks for it.
+    pub(super) fn expects_no_process(&self) -> bool {
+        !self.machine.has_run()
+            && self.launching.is_none()
+            && self.machine.restart().is_none()
+            && !self.is_woken()
+    }
+
+    /// Why the turn of a prompt does not come once the process has ended.
+    pub(super) fn turn_is_lost(&self) -> SessionError {
+        lost(&self.machine)
     }
 
     /// Takes back a start that waits and was stopped before it began.
@@ -679,5 +686,16 @@ impl Actor {
         if let Some((Entry { subject, .. }, error)) = unsent {
             self.on_unsent(Unsent { subject, error });
         }
+    }
+}
+
+/// Why no turn comes for the prompts of a process that has ended.
+fn lost(machine: &Machine) -> SessionError {
+    let reason = machine.reason();
+    match reason.filter(|reason| reason.code == FailReason::CONVERSATION_TAKEN) {
+        Some(reason) => SessionError::StartFailed(reason.clone()),
+        None => SessionError::Died {
+            state: machine.state(),
+        },
     }
 }

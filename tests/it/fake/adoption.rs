@@ -232,11 +232,14 @@ async fn two_sessions_that_come_to_one_conversation_never_run_at_once() {
     .await;
     let own = conversation(&rest.session(&second).await);
     let path = format!("/v1/sessions/{second}/messages?wait=result");
-    let refused = rest.post(&path, json!({ "text": "where are you?" })).await;
+    let message = json!({ "text": "where are you?", "uuid": fresh_id() });
+    let refused = rest.post(&path, message.clone()).await;
     assert_eq!(refused.problem(409), "conversation_taken");
     let view = rest.in_state(&second, &["failed"]).await;
     assert_eq!(conversation(&view), own);
     assert_ne!(own, shared);
+    // The message is kept for the next process, and none comes by itself: nobody waits for its turn.
+    assert_eq!(rest.post(&path, message).await.problem(409), "conversation_taken");
     rest.ask(&first, "still mine").await;
 }
 
