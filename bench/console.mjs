@@ -76,7 +76,9 @@ function line([words, member, goal, { fewer = false } = {}], full, empty) {
 async function prepare(browser, worlds) {
   for (let n = 0; n < 2; n += 1) worlds.push(await daemon());
   const [world, other] = worlds;
-  const sessions = { empty: await emptySession(world), quiet: await emptySession(other), long: await longSession(world, RECORDS, LARGE), past: await longSession(world, 2_000, 0) };
+  const sessions = { empty: await emptySession(world), quiet: await emptySession(other), past: await longSession(world, 2_000, 0), longs: [] };
+  // Each round has its own, as the turn of a round makes its session longer.
+  for (let round = 0; round < ROUNDS; round += 1) sessions.longs.push(await longSession(world, RECORDS, LARGE));
   await multiply(world, SESSIONS);
   const phone = { size: 'phone' };
   return {
@@ -96,6 +98,7 @@ async function main() {
   try {
     const at = await prepare(browser, worlds);
     for (let round = 1; round <= ROUNDS && Date.now() < until; round += 1) {
+      at.long = at.longs[round - 1];
       for (const [name, { full, empty }] of taken) {
         // The empty one and the full one take turns.
         for (const [measure, into] of [[MEASUREMENTS[name].empty, empty], [MEASUREMENTS[name].full, full]]) {
