@@ -9,6 +9,7 @@
 //! the daemon; exit. While stdin is open, answers to what the process asks are written to it, and nothing else.
 
 mod child;
+mod foreign_processes;
 mod identity;
 mod init;
 mod ladder;
@@ -17,7 +18,6 @@ mod lease;
 mod leftovers;
 mod link;
 mod opener;
-mod outsiders;
 mod plan;
 mod process;
 mod recorder;
@@ -31,8 +31,9 @@ mod stdin;
 mod stdout;
 mod wire;
 
+pub use foreign_processes::{Evidence, ForeignProcess, foreign_processes, take_own_name};
 pub use identity::Identity;
-pub use init::{Seat, take_init_duties};
+pub use init::{InitRole, take_init_duties};
 pub use launch::{LaunchError, launch};
 pub use lease::remove_free_leases;
 pub use leftovers::{StartSweep, Swept, is_running, kill_leftovers, kill_lock_holder, kill_strays};
@@ -40,7 +41,6 @@ pub use link::{
     AttachError, KeeperEvent, KeeperEvents, Line, Link, LinkGone, LinkHandle, WriteError, attach,
 };
 pub use opener::Opened;
-pub use outsiders::{Outsider, Sign, outsiders, take_own_name};
 pub use plan::{
     DATA_MARKER, KeeperLimits, LaunchPlan, RUN_MARKER, SESSION_MARKER, StdinLine, fits_socket_path,
 };

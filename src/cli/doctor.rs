@@ -465,7 +465,7 @@ fn conversations(data_dir: &Path, program: Option<&Path>) -> Check {
     let (leases, sessions) = (data_dir.join("leases"), data_dir.join("sessions"));
     let is_known = |id: CliSessionId| leases.join(id.to_string()).exists();
     let is_own = |id: SessionId, _: Option<&str>| sessions.join(id.to_string()).exists();
-    match keeper::outsiders(program, is_known, is_own) {
+    match keeper::foreign_processes(program, is_known, is_own) {
         Ok(found) if found.is_empty() => Check::good(NAME, "no other program is seen on one of a session"),
         Ok(found) => {
             let found: Vec<String> = found.iter().map(ToString::to_string).collect();

@@ -41,7 +41,7 @@ use crate::{
     domain::Clock,
     files::free_bytes,
     http::{self, AppState, RestartRequest, Successor},
-    keeper::{Seat, take_init_duties},
+    keeper::{InitRole, take_init_duties},
     lifecycle::{End, Lifecycle, Shutdown},
     os::{
         give_back_free_pages, give_back_large_buffers, inherited_children, raise_open_files, reap_inherited,
@@ -83,11 +83,11 @@ pub(super) fn run(
     let inherited = service::inherited(&variable, std::process::id())?;
     // From here on a container has two processes, so it comes before the log and the runtime, which have threads.
     let us = match take_init_duties().context("cannot do the duties of process 1")? {
-        Seat::Daemon { below_init } => Addressee {
+        InitRole::Daemon { below_init } => Addressee {
             pid: std::process::id(),
             below_init,
         },
-        Seat::Ended(code) => return Ok(code),
+        InitRole::Ended(code) => return Ok(code),
     };
     let begin = match inherited {
         Some(Inherited { sockets, lock, us }) => Begin {
@@ -296,7 +296,7 @@ async fn serve(
     );
     manager.ready(&format!("Listening on {}", file.url)).await;
     tracker.spawn(lifecycle.soft().run_until_cancelled_owned(give_back_memory()));
-    tracker.spawn(sign_of_life(
+    tracker.spawn(watchdog(
         manager.clone(),
         supervisor.store().clone(),
         lifecycle.soft(),
@@ -423,7 +423,7 @@ async fn until_it_ends(served: impl Future<Output = ()> + Send, soft: Cancellati
 
 /// Tells the service manager that the daemon works as long as the runtime runs tasks and the store takes writes. A store
 /// that answers that it can't, such as for want of space, is no reason to be started anew: that would not help.
-async fn sign_of_life(manager: Arc<Notifier>, store: Store, soft: CancellationToken) {
+async fn watchdog(manager: Arc<Notifier>, store: Store, soft: CancellationToken) {
     let works = || async { !matches!(store.ping().await, Err(StoreError::Locked | StoreError::Closed)) };
     service::feed(&manager, soft, works).await;
 }

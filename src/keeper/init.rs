@@ -28,7 +28,7 @@ const PASSED_ON: [Signal; 6] = [
 
 /// The role of this process, once the duties of process 1 are taken care of.
 #[derive(Debug)]
-pub enum Seat {
+pub enum InitRole {
     /// The daemon.
     Daemon {
         /// Whether its parent is the process 1 that it was started as.
@@ -43,9 +43,9 @@ pub enum Seat {
 ///
 /// # Errors
 /// The system refuses a process or a signal handler.
-pub fn take_init_duties() -> io::Result<Seat> {
+pub fn take_init_duties() -> io::Result<InitRole> {
     if getpid().as_raw() != 1 {
-        return Ok(Seat::Daemon { below_init: false });
+        return Ok(InitRole::Daemon { below_init: false });
     }
     let taken: Vec<Signal> = PASSED_ON.into_iter().chain([Signal::SIGCHLD]).collect();
     // Before there is a child, so that nothing is missed.
@@ -60,9 +60,9 @@ pub fn take_init_duties() -> io::Result<Seat> {
             setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
             let taken: SigSet = taken.into_iter().collect();
             taken.thread_unblock()?;
-            Ok(Seat::Daemon { below_init: true })
+            Ok(InitRole::Daemon { below_init: true })
         }
-        ForkResult::Parent { child } => serve(child, &signals).map(Seat::Ended),
+        ForkResult::Parent { child } => serve(child, &signals).map(InitRole::Ended),
     }
 }
 

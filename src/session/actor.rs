@@ -33,8 +33,7 @@ use super::{
     control::Controls,
     damage::{self, Start},
     decisions::Deciding,
-    desk::{Desk, DeskTimes, Outside, Routes},
-    facts::{self, UnsentFacts},
+    desk::{CallbackResult, Desk, DeskTimes, Routes},
     handle::{Bounds, COMMANDS, Command, Reply, STOPS, Sent, Stop, TurnOutcome},
     liveness::Listening,
     machine::{AtRest, Effect, Machine, Outcome},
@@ -42,12 +41,13 @@ use super::{
     outbox::{Due, Entry, OUTBOX_ENTRIES, Subject, Told, Unsent, Way},
     park::{Parking, WakeFailure},
     process::Launching,
+    projection_queue::{self, ProjectionQueue},
     prompts::Prompts,
     restart::Restarting,
     roots::Roots,
     ruling::{Looked, Ruling},
-    takeover::{Attaching, Takeover},
-    warm::Unclaimed,
+    takeover::{Attaching, Lost},
+    warm::Prewarmed,
 };
 
 /// How much of the journal is read at once.
@@ -152,9 +152,9 @@ pub(super) struct Actor {
     pub(super) position: Position,
     pub(super) projected: Seq,
     pub(super) projections: mpsc::Sender<Projection>,
-    pub(super) unsent_facts: UnsentFacts,
+    pub(super) projection_queue: ProjectionQueue,
     /// Set while nobody has asked for the session.
-    pub(super) unclaimed: Option<Unclaimed>,
+    pub(super) unclaimed: Option<Prewarmed>,
 
     // The process.
     pub(super) link: Option<LinkHandle>,
@@ -171,7 +171,7 @@ pub(super) struct Actor {
     /// Held while it is getting ready.
     pub(super) start_permit: Option<StartPermit>,
     pub(super) start_deadline: Option<Instant>,
-    pub(super) takeover: Option<Takeover>,
+    pub(super) takeover: Option<Lost>,
     pub(super) stop_waiters: Vec<Stop>,
     /// Cancelled once what a lost run had left behind was looked for and killed.
     pub(super) sweep: Option<CancellationToken>,
@@ -196,7 +196,7 @@ pub(super) struct Actor {
     pub(super) ruling: Ruling,
     pub(super) clients: Clients,
     pub(super) desk: Desk,
-    outside: mpsc::Receiver<Outside>,
+    outside: mpsc::Receiver<CallbackResult>,
     pub(super) turn_waiters: HashMap<PromptUuid, Vec<Reply<Arc<TurnOutcome>>>>,
     /// Prompts that came with the launch and are written by the keeper.
     pub(super) launch_prompts: Vec<PromptUuid>,
@@ -288,8 +288,8 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         position,
         projected: parts.projected,
         projections: parts.projections,
-        unsent_facts: UnsentFacts::default(),
-        unclaimed: parts.warm.then(Unclaimed::default),
+        projection_queue: ProjectionQueue::default(),
+        unclaimed: parts.warm.then(Prewarmed::default),
         link: None,
         cli_pid: None,
         sent_state: None,
@@ -349,7 +349,7 @@ pub async fn open(parts: SessionParts) -> Result<SessionHandle, SessionError> {
         departures: Arc::clone(&actor.departures),
         view: actor.view.subscribe(),
         feed,
-        let_go: CancellationToken::new(),
+        released: CancellationToken::new(),
     };
     parts.tracker.spawn(actor.run(commands, stops));
     Ok(handle)
@@ -371,7 +371,7 @@ impl Actor {
                 .chain(self.listening.next())
                 .chain(self.parking.next())
                 .min();
-            let has_facts = self.unsent_facts.is_due() && self.unclaimed.is_none();
+            let has_facts = self.projection_queue.is_due() && self.unclaimed.is_none();
             let store = has_facts.then(|| self.projections.clone());
             // Stops come first: nothing that waits may hold them up. Then what the journal says, so that commands meet
             // the newest state. All branches only receive or wait for a time, and so are cancel-safe.
@@ -496,7 +496,7 @@ impl Actor {
     }
 
     fn fold(&mut self, chunk: &Chunk, out: &mut Outcome) -> usize {
-        let bytes = facts::fold(&mut self.machine, chunk, self.projected, &self.reader, out);
+        let bytes = projection_queue::fold(&mut self.machine, chunk, self.projected, &self.reader, out);
         self.position = chunk.end;
         bytes
     }
@@ -583,7 +583,7 @@ impl Actor {
         match event {
             Some(KeeperEvent::Head(head)) => self.follow(head),
             Some(KeeperEvent::Exited(_)) => {}
-            Some(KeeperEvent::Gone) | None => self.on_gone(),
+            Some(KeeperEvent::Gone) | None => self.on_link_lost(),
         }
     }
 }

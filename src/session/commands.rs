@@ -76,7 +76,7 @@ impl Actor {
                 reply.send(Ok(())).ok();
             }
             Command::Claim { claim, reply } => self.claim(*claim, reply),
-            Command::Publish { reply } => self.publish(reply),
+            Command::StartProjecting { reply } => self.start_projecting(reply),
             Command::WaitTurn { prompt, reply } => self.wait_turn(prompt, reply),
             Command::Attach {
                 after,

@@ -22,5 +22,5 @@ pub use state::DeskTimes;
 pub(super) use book::{Asked, Book};
 pub use clients::{name_of_client, own_hooks};
 pub(super) use fallback::{Fallback, FallbackReason};
-pub(super) use outside::Outside;
+pub(super) use outside::CallbackResult;
 pub(super) use state::Desk;

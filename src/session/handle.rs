@@ -192,7 +192,7 @@ pub(super) enum Command {
         claim: Box<Claim>,
         reply: Reply<()>,
     },
-    Publish {
+    StartProjecting {
         reply: Reply<()>,
     },
     WaitTurn {
@@ -368,7 +368,7 @@ pub struct SessionHandle {
     pub(super) view: watch::Receiver<Arc<LiveView>>,
     pub(super) feed: Feed,
     /// Cancelled when the daemon lets go of the session at its end.
-    pub(super) let_go: CancellationToken,
+    pub(super) released: CancellationToken,
 }
 
 impl SessionHandle {
@@ -526,8 +526,8 @@ impl SessionHandle {
     ///
     /// # Errors
     /// `Ended` when the session is gone.
-    pub async fn publish(&self) -> Result<(), SessionError> {
-        self.ask(|reply| Command::Publish { reply }).await
+    pub async fn start_projecting(&self) -> Result<(), SessionError> {
+        self.ask(|reply| Command::StartProjecting { reply }).await
     }
 
     /// Stops the process and returns after its end. Stopping what is stopped is no error.
@@ -704,7 +704,7 @@ impl SessionHandle {
     /// Ends the actor: its feed closes once everything was read. A process lives on.
     pub async fn close(&self) {
         let (reply, closed) = oneshot::channel();
-        self.let_go.cancel();
+        self.released.cancel();
         if self.commands.send(Command::Close { reply }).await.is_ok() {
             // An error means that the actor is gone, which is what was asked for.
             closed.await.ok();
@@ -713,7 +713,7 @@ impl SessionHandle {
 
     /// Why the actor does not answer.
     fn gone(&self) -> SessionError {
-        if self.let_go.is_cancelled() {
+        if self.released.is_cancelled() {
             SessionError::LetGo
         } else {
             SessionError::Ended

@@ -15,7 +15,7 @@ use super::{
     actor::Actor,
     notes::{Note, Notice, Silence, SilenceCode},
     outbox::{Entry, Payload, Subject},
-    process::Cause,
+    process::StopCause,
 };
 
 /// The silence that is listened to.
@@ -81,7 +81,7 @@ impl Actor {
         match action {
             SilenceAction::Report => {}
             SilenceAction::Interrupt => self.interrupt_silent(),
-            SilenceAction::Restart => self.stop_process("daemon".to_owned(), Cause::Silence { ms }),
+            SilenceAction::Restart => self.stop_process("daemon".to_owned(), StopCause::Silence { ms }),
         }
     }
 

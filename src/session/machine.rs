@@ -58,7 +58,7 @@ use super::{
 use audit::Audit;
 pub(super) use ended::EndedApproval;
 use liveness::Calls;
-use unasked::Unasked;
+use unasked::SilentPermissions;
 
 /// How much of a prompt's text is kept for lists.
 const PROMPT_START_CHARS: usize = 200;
@@ -258,7 +258,7 @@ pub(super) struct Machine {
     /// Control requests of ours that the CLI has not answered and whose answers change something here.
     own_requests: HashMap<String, OwnRequest>,
     ledger: Ledger,
-    unasked: Unasked,
+    unasked: SilentPermissions,
     background_tasks: u32,
     offers: Offers,
     last_line_at: Option<Timestamp>,
@@ -316,7 +316,7 @@ impl Machine {
             desk: Book::default(),
             own_requests: HashMap::new(),
             ledger: Ledger::default(),
-            unasked: Unasked::default(),
+            unasked: SilentPermissions::default(),
             background_tasks: 0,
             offers: Offers::default(),
             last_line_at: None,
@@ -404,7 +404,7 @@ impl Machine {
     }
 
     /// Whether the process must be stopped because it is not what was asked for.
-    pub(super) fn is_unwanted(&self) -> bool {
+    pub(super) fn has_wrong_mode(&self) -> bool {
         let run = self.run.as_ref();
         run.is_some_and(|run| (run.unfit.is_some() || run.restore.refused.is_some()) && !run.stop_asked)
     }

@@ -25,7 +25,7 @@ use super::{
     handle::Reply,
     notes::Note,
     outbox::{Backlog, Entry, Subject},
-    process::Cause,
+    process::StopCause,
 };
 
 /// Between two tries to ask for a wake that could not be asked for.
@@ -233,7 +233,7 @@ impl Actor {
             && self.machine.has_run()
             && self.machine.state() != SessionState::Stopping
         {
-            self.stop_process(stop.by.clone(), Cause::asked(stop.is_urgent));
+            self.stop_process(stop.by.clone(), StopCause::asked(stop.is_urgent));
         }
     }
 
@@ -247,7 +247,7 @@ impl Actor {
     pub(super) fn hasten_park(&mut self) {
         if self.machine.is_parking() && self.stop_waiters.iter().any(|stop| stop.is_urgent) {
             self.parking.stop_sent = true;
-            self.stop_process("daemon".to_owned(), Cause::Hasten);
+            self.stop_process("daemon".to_owned(), StopCause::Escalate);
         }
     }
 
@@ -257,7 +257,7 @@ impl Actor {
             self.parking.decided = None;
             self.parking.idle = None;
             if !std::mem::replace(&mut self.parking.stop_sent, true) {
-                self.stop_process("daemon".to_owned(), Cause::Again);
+                self.stop_process("daemon".to_owned(), StopCause::AlreadyRecorded);
                 self.hasten_park();
             }
             return;

@@ -42,7 +42,7 @@ const WAKE_AFTER: Duration = Duration::from_secs(2);
 
 /// Why a process is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cause {
+pub(super) enum StopCause {
     /// Somebody wants it.
     Asked,
     /// Somebody wants it, and does not want to wait.
@@ -54,12 +54,12 @@ pub(super) enum Cause {
     /// It said nothing for this time, and another is to take its place.
     Silence { ms: u64 },
     /// It was decided before, and the record of that is in the journal.
-    Again,
+    AlreadyRecorded,
     /// The same, and somebody does not want to wait.
-    Hasten,
+    Escalate,
 }
 
-impl Cause {
+impl StopCause {
     /// The cause of a requested stop.
     pub(super) fn asked(is_urgent: bool) -> Self {
         if is_urgent { Self::Urgent } else { Self::Asked }
@@ -257,7 +257,7 @@ impl Actor {
         let Some(mut launching) = self.launching.take() else {
             // Nothing was started: a keeper that had lost us was attached to again.
             if let Ok(link) = launched {
-                self.take_back(link);
+                self.reattached(link);
             }
             return;
         };
@@ -284,7 +284,7 @@ impl Actor {
                     }
                 }
                 if let Some(StopAsked { by, is_urgent, .. }) = launching.stop_asked.take() {
-                    self.stop_process(by, Cause::asked(is_urgent));
+                    self.stop_process(by, StopCause::asked(is_urgent));
                 }
                 self.show();
                 launching.answer(Ok(()));
@@ -301,7 +301,7 @@ impl Actor {
                 self.drop_launch_prompts();
                 self.give_back();
                 if self.machine.has_run() {
-                    self.on_gone();
+                    self.on_link_lost();
                 } else {
                     if self.machine.state() != SessionState::Failed {
                         self.append_at_last(Note::StartFailed {
@@ -351,7 +351,7 @@ impl Actor {
             // The daemon that recorded the stop may have died before it carried the stop out. A second stop changes
             // nothing.
             self.parking.told();
-            self.stop_process("daemon".to_owned(), Cause::Again);
+            self.stop_process("daemon".to_owned(), StopCause::AlreadyRecorded);
         }
     }
 
@@ -484,7 +484,7 @@ impl Actor {
 
     pub(super) fn on_stop(&mut self, stop: Stop) {
         let (by, is_urgent, keeps_park) = (stop.by.clone(), stop.is_urgent, stop.keeps_park);
-        let cause = stop.of_host.map_or(Cause::asked(is_urgent), Cause::Host);
+        let cause = stop.of_host.map_or(StopCause::asked(is_urgent), StopCause::Host);
         if let Some(launching) = &mut self.launching {
             let earlier = launching.stop_asked.as_ref();
             launching.stop_asked = Some(StopAsked {
@@ -520,23 +520,24 @@ impl Actor {
 
     /// Starts the stop ladder, or hastens one that runs. Only the first stop of a run gets a record, and the first that
     /// somebody asks for while the daemon replaces a silent process.
-    pub(super) fn stop_process(&mut self, by: String, cause: Cause) {
+    pub(super) fn stop_process(&mut self, by: String, cause: StopCause) {
         let Some(link) = self.link.clone() else {
             return;
         };
         let has_other_cause = self.machine.is_stopped_for_silence() || self.machine.is_parking();
-        let is_urgent = matches!(cause, Cause::Urgent | Cause::Hasten);
-        let is_first = !matches!(cause, Cause::Again | Cause::Hasten)
+        let is_urgent = matches!(cause, StopCause::Urgent | StopCause::Escalate);
+        let is_first = !matches!(cause, StopCause::AlreadyRecorded | StopCause::Escalate)
             && (self.machine.state() != SessionState::Stopping
-                || (has_other_cause && matches!(cause, Cause::Asked | Cause::Urgent | Cause::Host(_))));
+                || (has_other_cause
+                    && matches!(cause, StopCause::Asked | StopCause::Urgent | StopCause::Host(_))));
         let mut request = self.stop_request(is_urgent);
         let signal = match cause {
-            Cause::Host(HostEnd::Signal(number)) => {
+            StopCause::Host(HostEnd::Signal(number)) => {
                 request.close_stdin_first = false;
                 request.interrupt_grace_ms = 0;
                 Some((number, Duration::from_millis(request.term_grace_ms)))
             }
-            Cause::Host(HostEnd::Input) => {
+            StopCause::Host(HostEnd::Input) => {
                 request.close_stdin_first = true;
                 request.eof_grace_ms = request.eof_grace_ms.max(HOST_PATIENCE.as_secs() * 1_000);
                 None
@@ -545,9 +546,13 @@ impl Actor {
         };
         self.desk.stop(&request);
         let (start_timeout_ms, silent_for_ms) = match cause {
-            Cause::Asked | Cause::Urgent | Cause::Host(_) | Cause::Again | Cause::Hasten => (None, None),
-            Cause::StartTimeout { ms } => (Some(ms), None),
-            Cause::Silence { ms } => (None, Some(ms)),
+            StopCause::Asked
+            | StopCause::Urgent
+            | StopCause::Host(_)
+            | StopCause::AlreadyRecorded
+            | StopCause::Escalate => (None, None),
+            StopCause::StartTimeout { ms } => (Some(ms), None),
+            StopCause::Silence { ms } => (None, Some(ms)),
         };
         let note = Note::StopRequested {
             by,
@@ -643,10 +648,10 @@ impl Actor {
             self.start_deadline = None;
             if self.machine.state() == SessionState::Starting {
                 let ms = self.settings.start_timeout_ms;
-                self.stop_process("daemon".to_owned(), Cause::StartTimeout { ms });
+                self.stop_process("daemon".to_owned(), StopCause::StartTimeout { ms });
             }
         }
-        self.take_over(Instant::now());
+        self.reclaim_journal(Instant::now());
         self.ask_for_restart(Instant::now());
         self.on_silence(Instant::now());
         self.on_idle(Instant::now());

@@ -27,7 +27,7 @@ use super::{
     machine::INITIALIZE_ID,
     notes::{ChoicesNotice, Note, Notice},
     outbox::{Due, Entry, Payload, Subject},
-    process::Cause,
+    process::StopCause,
 };
 
 /// How long a turn that was told to end is given, before it is told again when somebody asks for that.
@@ -360,7 +360,7 @@ impl Actor {
             }
             Some(Err(failure)) => {
                 tracing::error!(session.id = %self.id, error = %failure, "the process is stopped");
-                self.stop_process("daemon".to_owned(), Cause::asked(false));
+                self.stop_process("daemon".to_owned(), StopCause::asked(false));
             }
             None => {}
         }

@@ -11,10 +11,10 @@ use crate::{
 
 use super::{
     actor::READ_BYTES,
-    facts,
     ledger_file::LedgerFile,
     machine::{AtRest, Machine, Outcome},
     notes::Note,
+    projection_queue,
 };
 
 /// The words of the first start of a process in a journal.
@@ -113,7 +113,7 @@ impl Reread {
         }
         let chunk = self.reader.read_after(after, self.position, until, READ_BYTES)?;
         let mut out = Outcome::default();
-        facts::fold(&mut self.machine, &chunk, Seq::ZERO, &self.reader, &mut out);
+        projection_queue::fold(&mut self.machine, &chunk, Seq::ZERO, &self.reader, &mut out);
         self.position = chunk.end;
         let seq = self.machine.head();
         Ok((seq > after).then_some(Projection {

@@ -16,7 +16,7 @@ use super::{
     large::MOST_OPEN,
     notes::{DueRestart, Note},
     outbox::{Due, Entry, Payload, Subject},
-    process::{Cause, Launching},
+    process::{Launching, StopCause},
 };
 
 /// How long after the disk had no room for a record it is tried again.
@@ -25,10 +25,10 @@ const DISK_PAUSE: Duration = Duration::from_secs(1);
 impl Actor {
     /// Called after everything that may have changed something.
     pub(super) fn settle(&mut self) {
-        if self.machine.is_unwanted() && !self.stop_sent {
+        if self.machine.has_wrong_mode() && !self.stop_sent {
             self.stop_sent = true;
             // It must not go on in a conversation of another session.
-            let cause = Cause::asked(self.machine.is_elsewhere());
+            let cause = StopCause::asked(self.machine.is_elsewhere());
             self.stop_process("daemon".to_owned(), cause);
         }
         self.settle_restart();

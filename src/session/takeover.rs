@@ -11,7 +11,7 @@ use crate::{
     keeper::{self, Link, WriteError},
 };
 
-use super::{SessionError, Silence, actor::Actor, notes::Note, outbox::Unsent, process::Cause};
+use super::{SessionError, Silence, actor::Actor, notes::Note, outbox::Unsent, process::StopCause};
 
 /// Between two looks at the lock of a keeper that is gone.
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
@@ -25,7 +25,7 @@ const CLOSE_PAUSE: Duration = Duration::from_secs(1);
 
 /// A keeper whose connection is over and whose journal is to be taken over.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Takeover {
+pub(super) struct Lost {
     /// When to look again whether its lock is free.
     pub(super) next: Instant,
     /// When to try to attach to it again.
@@ -58,12 +58,12 @@ impl Attaching {
 
 impl Actor {
     /// The connection to the keeper is over. Its end is the usual cause; but it may live, and only have lost us.
-    pub(super) fn on_gone(&mut self) {
+    pub(super) fn on_link_lost(&mut self) {
         self.events = None;
         self.outbox = None;
         self.start_deadline = None;
         let now = Instant::now();
-        self.takeover = Some(Takeover {
+        self.takeover = Some(Lost {
             next: now,
             attach_at: now + LOCK_PAUSE,
             kill_at: Some(now + KEEPER_PATIENCE),
@@ -72,12 +72,12 @@ impl Actor {
             is_locked: true,
             is_silent: None,
         });
-        self.take_over(now);
+        self.reclaim_journal(now);
     }
 
     /// Takes over the journal of a keeper that is gone. A process that ends loses its files one after the other, so its lock
     /// may outlive its connection by a moment.
-    pub(super) fn take_over(&mut self, now: Instant) {
+    pub(super) fn reclaim_journal(&mut self, now: Instant) {
         let Some(takeover) = self.takeover.filter(|takeover| takeover.next <= now) else {
             return;
         };
@@ -102,7 +102,7 @@ impl Actor {
                 run_id,
                 watched: true,
             }) {
-                self.takeover = Some(Takeover {
+                self.takeover = Some(Lost {
                     next: now + CLOSE_PAUSE,
                     is_locked: false,
                     ..takeover
@@ -123,7 +123,7 @@ impl Actor {
         self.spawn_keeper();
     }
 
-    fn wait_for_lock(&mut self, mut takeover: Takeover, now: Instant, is_unclear: bool) {
+    fn wait_for_lock(&mut self, mut takeover: Lost, now: Instant, is_unclear: bool) {
         takeover.next = now
             + if now < takeover.quick_until {
                 LOCK_PAUSE
@@ -205,7 +205,7 @@ impl Actor {
     }
 
     /// Goes on with a keeper that lived and had lost us.
-    pub(super) fn take_back(&mut self, link: Link) {
+    pub(super) fn reattached(&mut self, link: Link) {
         self.takeover = None;
         self.take_link(link);
         for unsent in std::mem::take(&mut self.uncertain) {
@@ -222,7 +222,7 @@ impl Actor {
         if let Some(stop) = asked
             && self.machine.has_run()
         {
-            self.stop_process(stop.by.clone(), Cause::asked(stop.is_urgent));
+            self.stop_process(stop.by.clone(), StopCause::asked(stop.is_urgent));
         }
     }
 

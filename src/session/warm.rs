@@ -29,7 +29,7 @@ pub struct Claim {
 
 /// A process that nobody has asked for yet. Its output is kept from the store and from the counters.
 #[derive(Debug, Default)]
-pub(super) struct Unclaimed {
+pub(super) struct Prewarmed {
     counted: Vec<Counted>,
     /// The caller that has asked for it; the record of that is on its way.
     claim: Option<Reply<()>>,
@@ -102,7 +102,7 @@ impl Actor {
         }
     }
 
-    pub(super) fn publish(&mut self, reply: Reply<()>) {
+    pub(super) fn start_projecting(&mut self, reply: Reply<()>) {
         if let Some(unclaimed) = self.unclaimed.take() {
             for counted in unclaimed.counted {
                 counted.tell(&self.metrics);

@@ -43,7 +43,7 @@ impl Supervisor {
         let under_way = self.begin_start()?;
         let session = session.clone();
         // To the end: what was handed to the actor is started, whether or not somebody waits for it.
-        self.to_the_end(async move {
+        self.run_uncancelled(async move {
             let started = session.start(launch, admitted).await;
             drop(under_way);
             Ok(started?)

@@ -12,7 +12,7 @@ use crate::{
         rule::InvalidRule,
     },
     journal::ReadError,
-    keeper::{self, Outsider},
+    keeper::{self, ForeignProcess},
     session::{ChoicesError, SessionError, SpentBudget},
     store::{ApprovalRow, StoreError},
 };
@@ -264,7 +264,7 @@ pub enum SupervisorError {
     NoRoom(#[from] Refusal),
     /// A process that is none of the session's works on its conversation.
     #[error("the conversation is in use by another process: {0}")]
-    ConversationInUse(Outsider),
+    ConversationInUse(ForeignProcess),
     /// The processes of this machine can't be listed.
     #[error("the processes of this machine can't be listed")]
     Processes(#[source] std::io::Error),

@@ -17,7 +17,7 @@ use crate::{
     },
     files,
     journal::{Head, ReadError},
-    keeper::{self, Outsider, StdinLine},
+    keeper::{self, ForeignProcess, StdinLine},
     session::{
         self, AtRest, HostEnd, Kept, Launch, LiveView, Roots, Routes, SaidAnew, SessionError, SessionHandle,
         SessionParts, SessionSettings,
@@ -112,7 +112,7 @@ impl Supervisor {
         if let Some((conversation, at)) = earlier.filter(|_| request.host.is_none()) {
             let (supervisor, by) = (self.clone(), by.to_owned());
             return self
-                .to_the_end(async move {
+                .run_uncancelled(async move {
                     let first = (prompt, None);
                     let made = supervisor
                         .make(new, start, Inherited::default(), first, &by)
@@ -225,7 +225,7 @@ impl Supervisor {
         }
         let (supervisor, by) = (self.clone(), by.to_owned());
         let first = (prompt, request.host);
-        self.to_the_end(async move {
+        self.run_uncancelled(async move {
             let has_host = first.1.is_some();
             let history = Some(branch);
             let inherited = Inherited { choices, history };
@@ -388,7 +388,7 @@ impl Supervisor {
         }
         let (supervisor, by) = (self.clone(), by.to_owned());
         // Also when the asker leaves between the two.
-        self.to_the_end(async move {
+        self.run_uncancelled(async move {
             let session = supervisor.handle_to_stop(id).await?;
             session
                 .stop(&by, supervisor.shared.settings.stop_deadline())
@@ -553,7 +553,7 @@ impl Supervisor {
             line: String::from_utf8_lossy(&prompt.line).into_owned(),
         });
         let (supervisor, by) = (self.clone(), by.to_owned());
-        self.to_the_end(async move {
+        self.run_uncancelled(async move {
             let id = new.id;
             let opening = Opening { host, prompt };
             match supervisor.make_all(new, start, inherited, opening, admitted).await {
@@ -625,7 +625,7 @@ impl Supervisor {
     }
 
     /// Does `work` also when the caller stops waiting: a client that leaves must not leave half a session behind.
-    pub(super) async fn to_the_end<T: Send + 'static>(
+    pub(super) async fn run_uncancelled<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, SupervisorError>> + Send + 'static,
     ) -> Result<T, SupervisorError> {
@@ -735,7 +735,7 @@ impl Supervisor {
         let data_mark = self.shared.data_mark.clone();
         let program = self.shared.settings.claude_bin.clone();
         let look = move || {
-            keeper::outsiders(
+            keeper::foreign_processes(
                 program.as_deref(),
                 |id| id == conversation,
                 |owner, mark| owner == session && mark.is_none_or(|mark| mark == data_mark),
@@ -745,10 +745,8 @@ impl Supervisor {
             Ok(found) => found.map_err(SupervisorError::Processes)?,
             Err(_) => return Err(SupervisorError::ShuttingDown),
         };
-        let first: Option<Outsider> = found.into_iter().next();
-        first.map_or(Ok(()), |outsider| {
-            Err(SupervisorError::ConversationInUse(outsider))
-        })
+        let first: Option<ForeignProcess> = found.into_iter().next();
+        first.map_or(Ok(()), |process| Err(SupervisorError::ConversationInUse(process)))
     }
 
     /// How the conversation of a session is opened again.

@@ -41,7 +41,7 @@ impl Supervisor {
     pub(super) async fn admit(&self, id: SessionId, cwd: &str) -> Result<Admitted, SupervisorError> {
         self.refuse_without_files()?;
         let cwd = Path::new(cwd);
-        let _wish = self.shared.warm.wish();
+        let _pause = self.shared.warm.pause_refill();
         let mut tries = ROOM_TRIES;
         loop {
             let refusal = match self.admit_before_spares(id, cwd).await {

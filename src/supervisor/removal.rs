@@ -22,7 +22,7 @@ impl Supervisor {
     /// was resumed meanwhile: nothing was removed then).
     pub async fn delete(&self, id: SessionId, by: &str) -> Result<(), SupervisorError> {
         let (supervisor, by) = (self.clone(), by.to_owned());
-        self.to_the_end(async move {
+        self.run_uncancelled(async move {
             let store = &supervisor.shared.store;
             if store.has_session(id).await? {
                 // A session that cannot be removed is not stopped either.

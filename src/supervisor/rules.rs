@@ -157,7 +157,7 @@ impl Supervisor {
         change: impl FnOnce(&mut Vec<RuleSpec>) -> Result<(), SupervisorError> + Send + 'static,
     ) -> Result<Vec<RuleSpec>, SupervisorError> {
         let supervisor = self.clone();
-        self.to_the_end(async move {
+        self.run_uncancelled(async move {
             // One change after the other, so that the session hears of the last one last.
             let _one = supervisor.shared.rules_lock.lock().await;
             let mut rules = supervisor.rules(id).await?;

@@ -24,7 +24,7 @@ use crate::{
 
 use super::{Supervisor, SupervisorError, removal::absent};
 pub(super) use pool::Pool;
-use pool::{Leaving, Spare};
+use pool::{Discarding, WarmProcess};
 
 /// The stopper of these processes, in their journals.
 const BY: &str = "daemon";
@@ -116,21 +116,21 @@ impl Supervisor {
         cwd: &Path,
     ) -> Result<Admitted, SupervisorError> {
         let pool = &self.shared.warm;
-        let _wish = pool.wish();
+        let _pause = pool.pause_refill();
         loop {
             let mut left = pool.left();
             match self.shared.admission.admit(id, cwd) {
                 Ok(admitted) => {
                     if !admitted.permit.is_granted()
-                        && let Some(spare) = pool.make_way()
+                        && let Some(process) = pool.make_way()
                     {
-                        self.discard_soon(spare, WarmEnd::Room);
+                        self.discard_soon(process, WarmEnd::Room);
                     }
                     return Ok(admitted);
                 }
                 Err(refusal) => {
-                    if let Some(spare) = pool.make_room(refusal, cwd) {
-                        self.discard_whole(spare).await?;
+                    if let Some(process) = pool.make_room(refusal, cwd) {
+                        self.discard_whole(process).await?;
                     } else if pool.is_leaving(refusal, cwd) {
                         // The other end is the pool's own.
                         left.changed().await.ok();
@@ -145,11 +145,11 @@ impl Supervisor {
     /// Stops processes that nobody has asked for until so much memory is free; gives how much is still lacking.
     pub(super) async fn save_memory(&self, mut excess: u64, bytes_of: &HashMap<SessionId, u64>) -> u64 {
         while excess > 0
-            && let Some(spare) = self.shared.warm.give_up_for_memory()
+            && let Some(process) = self.shared.warm.give_up_for_memory()
         {
-            let bytes = bytes_of.get(&spare.spare.session.id());
+            let bytes = bytes_of.get(&process.process.session.id());
             excess = excess.saturating_sub(bytes.copied().unwrap_or_default());
-            if self.discard_whole(spare).await.is_err() {
+            if self.discard_whole(process).await.is_err() {
                 break;
             }
         }
@@ -157,10 +157,10 @@ impl Supervisor {
     }
 
     /// Waits until a process that is in the way has left. It leaves also when nobody waits any more.
-    async fn discard_whole(&self, spare: Leaving) -> Result<(), SupervisorError> {
+    async fn discard_whole(&self, process: Discarding) -> Result<(), SupervisorError> {
         let supervisor = self.clone();
-        self.to_the_end(async move {
-            supervisor.discard(spare, WarmEnd::Room).await;
+        self.run_uncancelled(async move {
+            supervisor.discard(process, WarmEnd::Room).await;
             Ok(())
         })
         .await
@@ -170,8 +170,8 @@ impl Supervisor {
     pub(super) async fn close_warm(&self) -> bool {
         let pool = &self.shared.warm;
         let mut left = pool.left();
-        for spare in pool.close() {
-            self.discard_soon(spare, WarmEnd::Shutdown);
+        for process in pool.close() {
+            self.discard_soon(process, WarmEnd::Shutdown);
         }
         // One that was about to become a session may come back.
         self.shared.starts.wait().await;
@@ -179,7 +179,7 @@ impl Supervisor {
             // The other end is the pool's own.
             left.changed().await.ok();
         }
-        !pool.has_remains()
+        !pool.has_leftover()
     }
 
     /// Removes what an earlier daemon started in advance and nobody has asked for: who made it is gone, and so may be the
@@ -257,21 +257,21 @@ impl Supervisor {
             .collect()
     }
 
-    fn discard_soon(&self, spare: Leaving, end: WarmEnd) {
+    fn discard_soon(&self, process: Discarding, end: WarmEnd) {
         let supervisor = self.clone();
         self.shared
             .tracker
-            .spawn(async move { supervisor.discard(spare, end).await });
+            .spawn(async move { supervisor.discard(process, end).await });
     }
 
     /// Stops a process that nobody has asked for, and removes all that is there of it.
-    async fn discard(&self, leaving: Leaving, end: WarmEnd) {
-        let Spare {
+    async fn discard(&self, discarding: Discarding, end: WarmEnd) {
+        let WarmProcess {
             session,
             cli_session,
             profile,
             ..
-        } = &leaving.spare;
+        } = &discarding.process;
         let id = session.id();
         if let Some(profile) = self.shared.settings.warm.profiles.get(*profile) {
             self.shared.metrics.warm().ended(&profile.name, end);
@@ -286,7 +286,7 @@ impl Supervisor {
                 // The next daemon tries again.
                 let error = telemetry::chain(&error);
                 tracing::error!(session.id = %id, error, "a process that nobody had asked for did not go");
-                self.shared.warm.remains();
+                self.shared.warm.mark_leftover();
                 session.close().await;
             }
         }

@@ -91,12 +91,12 @@ impl From<SupervisorError> for ApiError {
                 told.caused_by(error)
             }
             E::NoRoom(refusal) => of_refusal(refusal),
-            E::ConversationInUse(ref outsider) => told
+            E::ConversationInUse(ref process) => told
                 .detail(error.to_string())
-                .member("pid", outsider.pid)
-                .member("started_at", outsider.started_at.map(|at| at.to_string()))
-                .member("sign", outsider.sign.as_str())
-                .member("conversation_id", outsider.conversation.to_string()),
+                .member("pid", process.pid)
+                .member("started_at", process.started_at.map(|at| at.to_string()))
+                .member("sign", process.evidence.as_str())
+                .member("conversation_id", process.conversation.to_string()),
             E::Closing => told.harmless(),
             E::Undone(error) => Self::from(*error).harmless(),
             E::Partly(error) => Self::from(*error).uncertain(),

@@ -20,7 +20,7 @@ use crate::{
 use super::{
     book::{About, Asked},
     fallback::{self, FallbackReason},
-    outside::{Outside, Outsiders},
+    outside::{CallbackResult, CallbackTasks},
 };
 
 /// Messages that may wait for a server, and from one.
@@ -54,7 +54,7 @@ pub(super) enum Order {
 
 /// Opens a bridge. `handshake` is the CLI's `initialize` to this server, if it has sent one in this run.
 pub(super) fn open(
-    outsiders: &Outsiders,
+    tasks: &CallbackTasks,
     endpoint: McpEndpoint,
     handshake: Option<Box<RawValue>>,
     (session, run, server): (SessionId, RunId, String),
@@ -67,19 +67,19 @@ pub(super) fn open(
         session,
         server: server.clone(),
         line: Line {
-            bridge: McpBridge::open(&outsiders.outbound, endpoint, incoming, tracker),
+            bridge: McpBridge::open(&tasks.outbound, endpoint, incoming, tracker),
             greeting: Arc::new(Mutex::new(Greeting { handshake, count: 0 })),
         },
-        results: outsiders.results.clone(),
+        results: tasks.results.clone(),
         tracker: tracker.clone(),
     };
-    let (results, room) = (outsiders.results.clone(), Arc::clone(&outsiders.room));
+    let (results, room) = (tasks.results.clone(), Arc::clone(&tasks.room));
     tracker.spawn(async move {
         while let Some(message) = from_server.recv().await {
             let Ok(room) = Arc::clone(&room).acquire_owned().await else {
                 return;
             };
-            let said = Outside::FromServer {
+            let said = CallbackResult::FromServer {
                 run,
                 server: server.clone(),
                 message,
@@ -157,7 +157,7 @@ struct Runner {
     session: SessionId,
     server: String,
     line: Line,
-    results: mpsc::Sender<Outside>,
+    results: mpsc::Sender<CallbackResult>,
     tracker: TaskTracker,
 }
 
@@ -185,7 +185,7 @@ impl Runner {
                             report(session, &server, error);
                         }
                         results
-                            .send(Outside::answered(&asked, outcome(&asked, response)))
+                            .send(CallbackResult::answered(&asked, outcome(&asked, response)))
                             .await
                             .ok();
                     }));
@@ -213,7 +213,7 @@ impl Runner {
     }
 
     async fn answer(&self, asked: &Asked, response: Result<Option<Box<RawValue>>, BridgeError>) {
-        let answered = Outside::answered(asked, outcome(asked, response));
+        let answered = CallbackResult::answered(asked, outcome(asked, response));
         // An actor that is gone leaves the request to the next one.
         self.results.send(answered).await.ok();
     }

@@ -45,7 +45,7 @@ const ATTEMPTS: u8 = 3;
 
 /// A message from outside the process.
 #[derive(Debug)]
-pub(in crate::session) enum Outside {
+pub(in crate::session) enum CallbackResult {
     /// A request has its answer, or can't get one.
     Answered {
         request_id: String,
@@ -64,9 +64,9 @@ pub(in crate::session) enum Outside {
 
 /// The calls and bridges of a session.
 #[derive(Debug)]
-pub(in crate::session) struct Outsiders {
+pub(in crate::session) struct CallbackTasks {
     pub(super) outbound: Outbound,
-    pub(super) results: mpsc::Sender<Outside>,
+    pub(super) results: mpsc::Sender<CallbackResult>,
     /// Room for messages that servers start by themselves.
     pub(super) room: Arc<Semaphore>,
     /// Calls under way, by the CLI's request id. Dropping one ends it.
@@ -74,17 +74,17 @@ pub(in crate::session) struct Outsiders {
     bridges: HashMap<String, Bridge>,
 }
 
-impl Outsiders {
-    pub(super) fn new(outbound: Outbound) -> (Self, mpsc::Receiver<Outside>) {
+impl CallbackTasks {
+    pub(super) fn new(outbound: Outbound) -> (Self, mpsc::Receiver<CallbackResult>) {
         let (results, received) = mpsc::channel(RESULTS);
-        let outsiders = Self {
+        let tasks = Self {
             outbound,
             results,
             room: Arc::new(Semaphore::new(FROM_SERVERS)),
             calls: HashMap::new(),
             bridges: HashMap::new(),
         };
-        (outsiders, received)
+        (tasks, received)
     }
 
     /// The request is answered or taken back.
@@ -189,7 +189,7 @@ impl Actor {
                 }
             };
             // An actor that is gone leaves the request to the next one.
-            results.send(Outside::answered(&asked, outcome)).await.ok();
+            results.send(CallbackResult::answered(&asked, outcome)).await.ok();
         }));
     }
 
@@ -258,9 +258,9 @@ impl Actor {
         self.desk.outside.bridges.get(server)
     }
 
-    pub(in crate::session) fn on_outside(&mut self, outside: Outside) {
+    pub(in crate::session) fn on_outside(&mut self, outside: CallbackResult) {
         match outside {
-            Outside::Answered {
+            CallbackResult::Answered {
                 request_id,
                 seq,
                 outcome,
@@ -297,7 +297,7 @@ impl Actor {
                     }
                 }
             }
-            Outside::FromServer {
+            CallbackResult::FromServer {
                 run,
                 server,
                 message,
@@ -313,7 +313,7 @@ impl Actor {
     }
 }
 
-impl Outside {
+impl CallbackResult {
     pub(super) fn answered(asked: &Asked, outcome: Result<Box<RawValue>, FallbackReason>) -> Self {
         Self::Answered {
             request_id: asked.request.request_id.clone(),

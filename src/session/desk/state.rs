@@ -12,7 +12,7 @@ use crate::{
 };
 
 use super::{
-    outside::{Outside, Outsiders},
+    outside::{CallbackResult, CallbackTasks},
     registrations::HookOwner,
     route::{Presence, Routes},
 };
@@ -82,7 +82,7 @@ pub(in crate::session) struct Desk {
     pub(super) stopped_turn: Option<u64>,
     /// Set while the process is being stopped.
     pub(super) stopping: Option<Stopping>,
-    pub(super) outside: Outsiders,
+    pub(super) outside: CallbackTasks,
 }
 
 impl Desk {
@@ -91,8 +91,8 @@ impl Desk {
         routes: Routes,
         times: DeskTimes,
         outbound: Outbound,
-    ) -> (Self, mpsc::Receiver<Outside>) {
-        let (outside, received) = Outsiders::new(outbound);
+    ) -> (Self, mpsc::Receiver<CallbackResult>) {
+        let (outside, received) = CallbackTasks::new(outbound);
         let desk = Self {
             routes,
             times,

@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-use super::{Audit, Calls, Effect, Machine, Outcome, Restore, Run, Timers, Unasked};
+use super::{Audit, Calls, Effect, Machine, Outcome, Restore, Run, SilentPermissions, Timers};
 
 impl Run {
     /// Whether the process answered `initialize`, and has what was set.
@@ -78,7 +78,7 @@ impl Machine {
         self.offers = Offers::default();
         self.reason = None;
         self.ledger = Ledger::start_run(started.base);
-        self.unasked = Unasked::default();
+        self.unasked = SilentPermissions::default();
         out.facts.push(Fact::RunStarted {
             id: started.run_id,
             mode: started.mode,

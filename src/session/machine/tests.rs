@@ -469,7 +469,7 @@ fn a_process_that_refuses_what_was_set_is_unwanted() {
     let mut bench = Bench::at_rest();
     restoring(&mut bench, &["one", "two"]);
     answered(&mut bench, "one", r#""subtype":"error","error":"no such rule""#);
-    assert!(bench.machine.is_unwanted());
+    assert!(bench.machine.has_wrong_mode());
     assert!(
         bench.machine.left_to_restore().is_empty(),
         "nothing more is asked"
@@ -494,14 +494,14 @@ fn another_permission_mode_than_asked_for_fails_the_start() {
         ..RunStarted::plain(bench.run, StartMode::New)
     }));
     bench.answer_initialize();
-    assert!(bench.machine.is_unwanted());
+    assert!(bench.machine.has_wrong_mode());
     bench.note(&Note::StopRequested {
         by: "daemon".to_owned(),
         start_timeout_ms: None,
         silent_for_ms: None,
         park: None,
     });
-    assert!(!bench.machine.is_unwanted());
+    assert!(!bench.machine.has_wrong_mode());
     bench.exit(Some(143), None, StopIntent::Stop);
     bench.is(SessionState::Failed);
     let reason = bench

@@ -12,7 +12,7 @@ const OPEN_CALLS: usize = 64;
 
 /// The calls of one process, as far as they bear on permissions.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Unasked {
+pub(super) struct SilentPermissions {
     has_asked: bool,
     cwd: Option<PathBuf>,
     /// The ids of calls that may need a permission, each with its tool.
@@ -20,7 +20,7 @@ pub(super) struct Unasked {
     tool: Option<&'static str>,
 }
 
-impl Unasked {
+impl SilentPermissions {
     /// The tool that ran.
     pub(super) fn tool(&self) -> Option<&'static str> {
         self.tool
@@ -121,8 +121,8 @@ mod tests {
     use crate::claude::scan;
 
     /// A process that works in `/w` and says these lines.
-    fn after(lines: &[&str], mode: &str) -> Unasked {
-        let mut unasked = Unasked::default();
+    fn after(lines: &[&str], mode: &str) -> SilentPermissions {
+        let mut unasked = SilentPermissions::default();
         unasked.on_init(Some("/w".to_owned()));
         for line in lines {
             let line = scan(line.as_bytes()).unwrap();
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn what_waits_has_a_bound() {
-        let mut unasked = Unasked::default();
+        let mut unasked = SilentPermissions::default();
         unasked.on_init(Some("/w".to_owned()));
         for n in 0..OPEN_CALLS + 9 {
             let line = CALL.replace("t1", &n.to_string());

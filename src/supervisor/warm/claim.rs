@@ -14,7 +14,7 @@ use crate::{
 
 use super::{
     super::{SessionView, Supervisor, SupervisorError, messages::CheckedPrompt},
-    pool::Spare,
+    pool::WarmProcess,
     refill::why_of_no_use,
     spare_row,
 };
@@ -46,19 +46,19 @@ impl Supervisor {
         loop {
             // Before it is taken from the pool: the end of the daemon finds it there, or waits for what becomes of it.
             let under_way = self.begin_start()?;
-            let Some(spare) = pool.claim(&key, settings.max_age()) else {
+            let Some(process) = pool.claim(&key, settings.max_age()) else {
                 break;
             };
-            let id = spare.session.id();
+            let id = process.session.id();
             let new = NewSession {
                 id,
-                cli_session_id: spare.cli_session,
+                cli_session_id: process.cli_session,
                 ..new.clone()
             };
             let (supervisor, prompt, by) = (self.clone(), prompt.cloned(), by.to_owned());
             let claimed = self
-                .to_the_end(async move {
-                    let claimed = supervisor.claim(spare, new, prompt, &by).await;
+                .run_uncancelled(async move {
+                    let claimed = supervisor.claim(process, new, prompt, &by).await;
                     drop(under_way);
                     claimed
                 })
@@ -79,13 +79,13 @@ impl Supervisor {
     /// `false` when the process was of no use; then nothing is left of it.
     async fn claim(
         &self,
-        spare: Spare,
+        process: WarmProcess,
         new: NewSession,
         prompt: Option<CheckedPrompt>,
         by: &str,
     ) -> Result<bool, SupervisorError> {
-        let (id, number) = (new.id, spare.profile);
-        let session = spare.session.clone();
+        let (id, number) = (new.id, process.profile);
+        let session = process.session.clone();
         let name = self
             .shared
             .settings
@@ -96,7 +96,7 @@ impl Supervisor {
             .unwrap_or_default();
         let taken = async {
             let start = Start::New {
-                id: spare.cli_session,
+                id: process.cli_session,
             };
             let restart = self.terms(&spare_row(&new), &start, None).await?;
             if !new.rules.is_empty() {
@@ -110,28 +110,28 @@ impl Supervisor {
         if let Err(error) = taken.await {
             let reason = why_of_no_use(&session.view(), &telemetry::chain(&error));
             self.profile_failed(number, reason);
-            self.discard_soon(self.shared.warm.reject(spare), WarmEnd::Died);
+            self.discard_soon(self.shared.warm.reject(process), WarmEnd::Died);
             return Ok(false);
         }
         if let Err(closing) = self.refuse_when_closing() {
             // It was asked for too late, and is nobody's.
-            self.discard_soon(self.shared.warm.reject(spare), WarmEnd::Shutdown);
+            self.discard_soon(self.shared.warm.reject(process), WarmEnd::Shutdown);
             return Err(closing);
         }
         {
             // Once it can be listed it can be asked for, and two actors on one journal must never be.
             let _exclusive = self.shared.registry.exclusive(id).await;
             if let Err(error) = self.shared.store.insert_session(new).await {
-                self.discard_soon(self.shared.warm.reject(spare), WarmEnd::Died);
+                self.discard_soon(self.shared.warm.reject(process), WarmEnd::Died);
                 return Err(error.into());
             }
             self.shared.registry.insert(session.clone());
-            session.publish().await?;
+            session.start_projecting().await?;
         }
         self.forget_warm(id).await;
         self.shared.metrics.warm().ended(&name, WarmEnd::Claimed);
         self.shared.warm.was_useful(number);
-        drop(spare);
+        drop(process);
         let Some(prompt) = prompt else {
             return Ok(true);
         };

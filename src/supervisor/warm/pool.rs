@@ -1,4 +1,4 @@
-//! Owns which processes were started in advance, and how the profiles fare that they were started for. When two callers
+//! Owns which processes were started in advance, and how long each profile waits after failures. When two callers
 //! ask for the same one, one gets it.
 
 use std::{
@@ -35,7 +35,7 @@ const MEMORY_PAUSE: Duration = Duration::from_secs(300);
 
 /// A process that was started in advance.
 #[derive(Debug)]
-pub(super) struct Spare {
+pub(super) struct WarmProcess {
     /// Its profile's place in the configuration.
     pub(super) profile: usize,
     pub(super) session: SessionHandle,
@@ -49,7 +49,7 @@ pub(super) struct Spare {
     pub(super) _watched: DropGuard,
 }
 
-impl Spare {
+impl WarmProcess {
     fn is_starting(&self) -> bool {
         self.session.view().state == SessionState::Starting
     }
@@ -78,9 +78,9 @@ pub(super) fn has_turned(view: &LiveView) -> bool {
     view.turns > 0 || view.turn.is_some()
 }
 
-/// How a profile fares.
+/// How a profile is left alone after failures.
 #[derive(Clone, Debug, Default)]
-struct Fare {
+struct ProfileBackoff {
     /// Processes in a row that were of no use: they did not start, or died unclaimed.
     failures: u32,
     /// No further one before this.
@@ -109,24 +109,24 @@ pub(crate) struct Pool {
 
 #[derive(Debug, Default)]
 struct State {
-    spares: Vec<Spare>,
+    processes: Vec<WarmProcess>,
     /// The directories of those that are being stopped: they hold their places until they are gone.
-    leaving: Vec<PathBuf>,
-    fares: Vec<Fare>,
+    discarding: Vec<PathBuf>,
+    backoffs: Vec<ProfileBackoff>,
     /// Starts that somebody asked for and that have no room yet.
     waiting: usize,
     is_closed: bool,
     /// Whether one did not go although it was told to.
-    has_remains: bool,
+    has_leftover: bool,
 }
 
 /// Somebody wants room: nothing is started in advance as long as this is kept.
 #[derive(Debug)]
-pub(crate) struct Wish {
+pub(crate) struct RefillPause {
     pool: Arc<Pool>,
 }
 
-impl Drop for Wish {
+impl Drop for RefillPause {
     fn drop(&mut self) {
         self.pool.state().waiting -= 1;
         self.pool.changed.notify_one();
@@ -135,16 +135,16 @@ impl Drop for Wish {
 
 /// A process that is being stopped.
 #[derive(Debug)]
-pub(super) struct Leaving {
-    pub(super) spare: Spare,
+pub(super) struct Discarding {
+    pub(super) process: WarmProcess,
     pool: Arc<Pool>,
 }
 
-impl Drop for Leaving {
+impl Drop for Discarding {
     fn drop(&mut self) {
         let mut state = self.pool.state();
-        if let Some(place) = state.leaving.iter().position(|cwd| *cwd == self.spare.cwd) {
-            state.leaving.swap_remove(place);
+        if let Some(place) = state.discarding.iter().position(|cwd| *cwd == self.process.cwd) {
+            state.discarding.swap_remove(place);
         }
         drop(state);
         self.pool.left.send_modify(|left| *left += 1);
@@ -156,7 +156,7 @@ impl Pool {
     pub(crate) fn new(profiles: usize) -> Self {
         Self {
             state: Mutex::new(State {
-                fares: vec![Fare::default(); profiles],
+                backoffs: vec![ProfileBackoff::default(); profiles],
                 ..State::default()
             }),
             changed: Notify::new(),
@@ -165,43 +165,43 @@ impl Pool {
     }
 
     /// Adds a process that is about to be started; gives it back when the pool is closed.
-    pub(super) fn add(&self, spare: Spare) -> Result<(), Box<Spare>> {
+    pub(super) fn add(&self, process: WarmProcess) -> Result<(), Box<WarmProcess>> {
         let mut state = self.state();
         if state.is_closed {
-            return Err(Box::new(spare));
+            return Err(Box::new(process));
         }
-        state.spares.push(spare);
+        state.processes.push(process);
         Ok(())
     }
 
     /// The oldest that is ready, not too old, and what would be launched.
-    pub(super) fn claim(&self, key: &LaunchKey, max_age: Duration) -> Option<Spare> {
+    pub(super) fn claim(&self, key: &LaunchKey, max_age: Duration) -> Option<WarmProcess> {
         let mut state = self.state();
-        let fits = |it: &Spare| it.is_ready() && !it.is_older_than(max_age) && it.key == *key;
-        let place = state.spares.iter().position(fits)?;
-        Some(state.spares.remove(place))
+        let fits = |it: &WarmProcess| it.is_ready() && !it.is_older_than(max_age) && it.key == *key;
+        let place = state.processes.iter().position(fits)?;
+        Some(state.processes.remove(place))
     }
 
     /// The one of this session, to be stopped.
-    pub(super) fn take(self: &Arc<Self>, id: SessionId) -> Option<Leaving> {
-        self.give_up(|spare| spare.session.id() == id)
+    pub(super) fn take(self: &Arc<Self>, id: SessionId) -> Option<Discarding> {
+        self.give_up(|process| process.session.id() == id)
     }
 
     /// The one whose place or turn stands in the way of a process in `cwd`: one that is not ready, if there is, else the
     /// oldest.
-    pub(super) fn make_room(self: &Arc<Self>, refusal: Refusal, cwd: &Path) -> Option<Leaving> {
-        let is_in_the_way = |spare: &Spare| match refusal {
+    pub(super) fn make_room(self: &Arc<Self>, refusal: Refusal, cwd: &Path) -> Option<Discarding> {
+        let is_in_the_way = |process: &WarmProcess| match refusal {
             Refusal::Live { .. } => true,
-            Refusal::LivePerCwd { .. } => spare.cwd == cwd,
-            Refusal::Waiting { .. } => spare.is_starting(),
+            Refusal::LivePerCwd { .. } => process.cwd == cwd,
+            Refusal::Waiting { .. } => process.is_starting(),
         };
-        self.give_up(|spare| spare.is_starting() && is_in_the_way(spare))
+        self.give_up(|process| process.is_starting() && is_in_the_way(process))
             .or_else(|| self.give_up(is_in_the_way))
     }
 
     /// The one that has a turn to start which others wait for.
-    pub(super) fn make_way(self: &Arc<Self>) -> Option<Leaving> {
-        self.give_up(Spare::is_starting)
+    pub(super) fn make_way(self: &Arc<Self>) -> Option<Discarding> {
+        self.give_up(WarmProcess::is_starting)
     }
 
     /// Those that would not be started like this any more, and those that are too old. `keys` are what would be.
@@ -209,27 +209,27 @@ impl Pool {
         self: &Arc<Self>,
         keys: &[Result<LaunchKey, SupervisorError>],
         max_age: Duration,
-    ) -> Vec<(Leaving, WarmEnd)> {
+    ) -> Vec<(Discarding, WarmEnd)> {
         let mut stale = Vec::new();
-        let is_changed = |spare: &Spare| {
-            let key = keys.get(spare.profile).and_then(|key| key.as_ref().ok());
-            key != Some(&spare.key)
+        let is_changed = |process: &WarmProcess| {
+            let key = keys.get(process.profile).and_then(|key| key.as_ref().ok());
+            key != Some(&process.key)
         };
-        while let Some(spare) = self.give_up(is_changed) {
-            if let Some(fare) = self.state().fares.get_mut(spare.spare.profile) {
+        while let Some(process) = self.give_up(is_changed) {
+            if let Some(backoff) = self.state().backoffs.get_mut(process.process.profile) {
                 let at = Instant::now() + CHANGE_PAUSE;
-                fare.not_before = fare.not_before.max(Some(at));
+                backoff.not_before = backoff.not_before.max(Some(at));
             }
-            stale.push((spare, WarmEnd::Changed));
+            stale.push((process, WarmEnd::Changed));
         }
-        while let Some(spare) = self.give_up(|spare| spare.is_older_than(max_age)) {
-            stale.push((spare, WarmEnd::Aged));
+        while let Some(process) = self.give_up(|process| process.is_older_than(max_age)) {
+            stale.push((process, WarmEnd::Aged));
         }
         stale
     }
 
     /// All of them; no other comes after this.
-    pub(super) fn close(self: &Arc<Self>) -> Vec<Leaving> {
+    pub(super) fn close(self: &Arc<Self>) -> Vec<Discarding> {
         self.state().is_closed = true;
         std::iter::from_fn(|| self.give_up(|_| true)).collect()
     }
@@ -238,49 +238,49 @@ impl Pool {
     pub(super) fn is_leaving(&self, refusal: Refusal, cwd: &Path) -> bool {
         let state = self.state();
         match refusal {
-            Refusal::Live { .. } | Refusal::Waiting { .. } => !state.leaving.is_empty(),
-            Refusal::LivePerCwd { .. } => state.leaving.iter().any(|leaving| leaving == cwd),
+            Refusal::Live { .. } | Refusal::Waiting { .. } => !state.discarding.is_empty(),
+            Refusal::LivePerCwd { .. } => state.discarding.iter().any(|discarding| discarding == cwd),
         }
     }
 
     /// Whether any is being stopped.
     pub(super) fn is_anything_leaving(&self) -> bool {
-        !self.state().leaving.is_empty()
+        !self.state().discarding.is_empty()
     }
 
     /// One did not go.
-    pub(super) fn remains(&self) {
-        self.state().has_remains = true;
+    pub(super) fn mark_leftover(&self) {
+        self.state().has_leftover = true;
     }
 
     /// Whether one did not go.
-    pub(super) fn has_remains(&self) -> bool {
-        self.state().has_remains
+    pub(super) fn has_leftover(&self) -> bool {
+        self.state().has_leftover
     }
 
     /// The processes, of those that have one.
     pub(crate) fn clis(&self) -> Vec<(SessionId, i32)> {
         let state = self.state();
-        let spares = state.spares.iter();
-        spares
-            .filter_map(|spare| Some((spare.session.id(), spare.session.view().cli_pid?)))
+        let processes = state.processes.iter();
+        processes
+            .filter_map(|process| Some((process.session.id(), process.session.view().cli_pid?)))
             .collect()
     }
 
     /// The oldest, as memory is scarce; for a while no profile gets another.
-    pub(super) fn give_up_for_memory(self: &Arc<Self>) -> Option<Leaving> {
-        let spare = self.give_up(|_| true)?;
+    pub(super) fn give_up_for_memory(self: &Arc<Self>) -> Option<Discarding> {
+        let process = self.give_up(|_| true)?;
         let at = Instant::now() + MEMORY_PAUSE;
-        for fare in &mut self.state().fares {
-            fare.not_before = fare.not_before.max(Some(at));
+        for backoff in &mut self.state().backoffs {
+            backoff.not_before = backoff.not_before.max(Some(at));
         }
-        Some(spare)
+        Some(process)
     }
 
     /// Keeps the room that becomes free for somebody.
-    pub(crate) fn wish(self: &Arc<Self>) -> Wish {
+    pub(crate) fn pause_refill(self: &Arc<Self>) -> RefillPause {
         self.state().waiting += 1;
-        Wish {
+        RefillPause {
             pool: Arc::clone(self),
         }
     }
@@ -291,41 +291,44 @@ impl Pool {
     }
 
     /// Whether a profile that is to have so many may get another now.
-    pub(super) fn wants(&self, profile: usize, count: usize) -> bool {
+    pub(super) fn may_refill(&self, profile: usize, count: usize) -> bool {
         let state = self.state();
-        let mut of_profile = state.spares.iter().filter(|spare| spare.profile == profile);
+        let mut of_profile = state
+            .processes
+            .iter()
+            .filter(|process| process.profile == profile);
         let has = of_profile.clone().count();
         // Wait for the outcome of the last one, or its failure would come too late.
-        let is_open = of_profile.any(|spare| !spare.has_started());
-        let fare = state.fares.get(profile);
-        let may = fare.is_none_or(|fare| fare.not_before.is_none_or(|at| at <= Instant::now()));
+        let is_open = of_profile.any(|process| !process.has_started());
+        let backoff = state.backoffs.get(profile);
+        let may = backoff.is_none_or(|backoff| backoff.not_before.is_none_or(|at| at <= Instant::now()));
         !state.is_closed && state.waiting == 0 && !is_open && has < count && may
     }
 
     /// When something is due by itself: a profile may be tried again, or a process is too old.
     pub(super) fn next(&self, max_age: Duration) -> Option<Instant> {
         let state = self.state();
-        let tries = state.fares.iter().filter_map(|fare| fare.not_before);
+        let tries = state.backoffs.iter().filter_map(|backoff| backoff.not_before);
         let now = Instant::now();
         let ages = state
-            .spares
+            .processes
             .iter()
-            .filter_map(|spare| spare.since.checked_add(max_age));
+            .filter_map(|process| process.since.checked_add(max_age));
         tries.filter(|at| *at > now).chain(ages).min()
     }
 
     /// One is ready.
     pub(super) fn is_well(&self, profile: usize) {
-        if let Some(fare) = self.state().fares.get_mut(profile) {
-            fare.failure = None;
+        if let Some(backoff) = self.state().backoffs.get_mut(profile) {
+            backoff.failure = None;
         }
         self.changed.notify_one();
     }
 
     /// One was of use.
     pub(super) fn was_useful(&self, profile: usize) {
-        if let Some(fare) = self.state().fares.get_mut(profile) {
-            *fare = Fare::default();
+        if let Some(backoff) = self.state().backoffs.get_mut(profile) {
+            *backoff = ProfileBackoff::default();
         }
         self.changed.notify_one();
     }
@@ -333,14 +336,14 @@ impl Pool {
     /// One was of no use; tells how often in a row that was, and how long the profile is left alone.
     pub(super) fn failed(&self, profile: usize, reason: FailReason) -> (u32, Duration) {
         let mut state = self.state();
-        let Some(fare) = state.fares.get_mut(profile) else {
+        let Some(backoff) = state.backoffs.get_mut(profile) else {
             return (0, Duration::ZERO);
         };
-        fare.failures = fare.failures.saturating_add(1);
-        let pause = pause_after(fare.failures);
-        fare.not_before = Some(Instant::now() + pause);
-        fare.failure = Some(reason);
-        let failures = fare.failures;
+        backoff.failures = backoff.failures.saturating_add(1);
+        let pause = pause_after(backoff.failures);
+        backoff.not_before = Some(Instant::now() + pause);
+        backoff.failure = Some(reason);
+        let failures = backoff.failures;
         drop(state);
         self.changed.notify_one();
         (failures, pause)
@@ -349,31 +352,39 @@ impl Pool {
     /// How a profile stands.
     pub(super) fn stock(&self, profile: usize) -> Stock {
         let state = self.state();
-        let of_profile = || state.spares.iter().filter(|spare| spare.profile == profile);
+        let of_profile = || {
+            state
+                .processes
+                .iter()
+                .filter(|process| process.profile == profile)
+        };
         Stock {
-            ready: of_profile().filter(|spare| spare.is_ready()).count(),
-            starting: of_profile().filter(|spare| spare.is_starting()).count(),
-            failure: state.fares.get(profile).and_then(|fare| fare.failure.clone()),
+            ready: of_profile().filter(|process| process.is_ready()).count(),
+            starting: of_profile().filter(|process| process.is_starting()).count(),
+            failure: state
+                .backoffs
+                .get(profile)
+                .and_then(|backoff| backoff.failure.clone()),
         }
     }
 
-    fn give_up(self: &Arc<Self>, which: impl Fn(&Spare) -> bool) -> Option<Leaving> {
+    fn give_up(self: &Arc<Self>, which: impl Fn(&WarmProcess) -> bool) -> Option<Discarding> {
         let mut state = self.state();
-        let place = state.spares.iter().position(which)?;
-        let spare = state.spares.remove(place);
-        state.leaving.push(spare.cwd.clone());
+        let place = state.processes.iter().position(which)?;
+        let process = state.processes.remove(place);
+        state.discarding.push(process.cwd.clone());
         drop(state);
-        Some(Leaving {
-            spare,
+        Some(Discarding {
+            process,
             pool: Arc::clone(self),
         })
     }
 
     /// Has one that was claimed in vain leave.
-    pub(super) fn reject(self: &Arc<Self>, spare: Spare) -> Leaving {
-        self.state().leaving.push(spare.cwd.clone());
-        Leaving {
-            spare,
+    pub(super) fn reject(self: &Arc<Self>, process: WarmProcess) -> Discarding {
+        self.state().discarding.push(process.cwd.clone());
+        Discarding {
+            process,
             pool: Arc::clone(self),
         }
     }
@@ -406,14 +417,14 @@ mod tests {
             code: FailReason::START_FAILED.to_owned(),
             detail: String::new(),
         };
-        assert!(pool.wants(0, 1) && !pool.wants(0, 0));
+        assert!(pool.may_refill(0, 1) && !pool.may_refill(0, 0));
         assert_eq!(pool.failed(0, reason()).0, 1);
-        assert!(!pool.wants(0, 1));
+        assert!(!pool.may_refill(0, 1));
         pool.is_well(0);
         assert!(pool.stock(0).failure.is_none());
         assert_eq!(pool.failed(0, reason()).0, 2);
         pool.was_useful(0);
-        assert!(pool.wants(0, 1));
+        assert!(pool.may_refill(0, 1));
         assert_eq!(pool.failed(0, reason()).0, 1);
     }
 }

@@ -18,7 +18,7 @@ use super::{
     super::{CliFound, Supervisor, SupervisorError, plan, requests::Opening, settings::make_private_dir},
     WarmProfile,
     key::LaunchKey,
-    pool::{self, Spare},
+    pool::{self, WarmProcess},
     spare_row, spare_session,
 };
 
@@ -43,7 +43,7 @@ impl Supervisor {
         let run = async move {
             let pool = &supervisor.shared.warm;
             loop {
-                supervisor.tend().await;
+                supervisor.refill_once().await;
                 let now = tokio::time::Instant::now();
                 let latest = now + LOOK_EVERY;
                 let next = pool
@@ -61,7 +61,7 @@ impl Supervisor {
         self.shared.tracker.spawn(closing.run_until_cancelled_owned(run));
     }
 
-    async fn tend(&self) {
+    async fn refill_once(&self) {
         let (settings, pool) = (&self.shared.settings.warm, &self.shared.warm);
         let mut keys = Vec::with_capacity(settings.profiles.len());
         for profile in &settings.profiles {
@@ -76,11 +76,11 @@ impl Supervisor {
                 Err(missing) => Err(missing.clone().into()),
             });
         }
-        for (spare, end) in pool.take_stale(&keys, settings.max_age()) {
-            self.discard_soon(spare, end);
+        for (process, end) in pool.take_stale(&keys, settings.max_age()) {
+            self.discard_soon(process, end);
         }
         for (number, (profile, key)) in settings.profiles.iter().zip(keys).enumerate() {
-            if !pool.wants(number, profile.count) {
+            if !pool.may_refill(number, profile.count) {
                 continue;
             }
             let begun = match key {
@@ -126,7 +126,7 @@ impl Supervisor {
         let under_way = self.begin_start()?;
         let (supervisor, known) = (self.clone(), row.clone());
         // To the end, for which the end of the daemon waits: half of it would stay on the disk.
-        let made = self.to_the_end(async move {
+        let made = self.run_uncancelled(async move {
             let made = supervisor.make_spare(number, &known, key).await;
             drop(under_way);
             made
@@ -150,8 +150,8 @@ impl Supervisor {
                 Ok(Begun::Yes)
             }
             Err(error) => {
-                if let Some(spare) = self.shared.warm.take(id) {
-                    self.discard_soon(spare, WarmEnd::Failed);
+                if let Some(process) = self.shared.warm.take(id) {
+                    self.discard_soon(process, WarmEnd::Failed);
                 }
                 Err(error)
             }
@@ -181,7 +181,7 @@ impl Supervisor {
             }
         };
         let watched = CancellationToken::new();
-        let spare = Spare {
+        let process = WarmProcess {
             profile: number,
             session: session.clone(),
             cli_session,
@@ -191,7 +191,7 @@ impl Supervisor {
             since_at: Clock.now(),
             _watched: watched.clone().drop_guard(),
         };
-        if let Err(late) = self.shared.warm.add(spare) {
+        if let Err(late) = self.shared.warm.add(process) {
             drop(late);
             self.end(&session).await?;
             self.remove_warm(id, cli_session).await?;
@@ -214,7 +214,7 @@ impl Supervisor {
                 return;
             }
         }
-        let Some(spare) = self.shared.warm.take(session.id()) else {
+        let Some(process) = self.shared.warm.take(session.id()) else {
             return;
         };
         let view = session.view();
@@ -222,7 +222,7 @@ impl Supervisor {
         self.profile_failed(profile, reason);
         let end = if was_ready { WarmEnd::Died } else { WarmEnd::Failed };
         // In a task of its own: this one ends with the process that it watches.
-        self.discard_soon(spare, end);
+        self.discard_soon(process, end);
     }
 
     pub(super) fn profile_failed(&self, number: usize, reason: FailReason) {

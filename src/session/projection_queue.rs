@@ -23,7 +23,7 @@ const LEAST_FACT: usize = 256;
 
 /// Facts that the store has not taken yet.
 #[derive(Debug)]
-pub(super) struct UnsentFacts {
+pub(super) struct ProjectionQueue {
     waiting: Option<Projection>,
     /// The size of their records.
     bytes: usize,
@@ -40,7 +40,7 @@ struct Behind {
     is_stuck: bool,
 }
 
-impl Default for UnsentFacts {
+impl Default for ProjectionQueue {
     fn default() -> Self {
         Self {
             waiting: None,
@@ -51,7 +51,7 @@ impl Default for UnsentFacts {
     }
 }
 
-impl UnsentFacts {
+impl ProjectionQueue {
     /// Whether something is to be sent.
     pub(super) fn is_due(&self) -> bool {
         self.waiting.is_some() || self.behind.as_ref().is_some_and(|behind| !behind.is_stuck)
@@ -191,7 +191,7 @@ impl Actor {
             return;
         }
         self.projected = seq;
-        self.unsent_facts.add(self.id, facts, &self.machine);
+        self.projection_queue.add(self.id, facts, &self.machine);
         if self.unclaimed.is_none() {
             self.offer_facts();
         }
@@ -200,7 +200,7 @@ impl Actor {
     /// A store that is behind must not hold up the session: the facts wait here until it has room.
     pub(super) fn offer_facts(&mut self) {
         // Without room they wait. Without a store the daemon ends, and the journal keeps them for the next one.
-        if self.unsent_facts.waiting.is_some()
+        if self.projection_queue.waiting.is_some()
             && let Ok(room) = self.projections.clone().try_reserve_owned()
         {
             self.send_into(room);
@@ -215,7 +215,7 @@ impl Actor {
             segment: self.position.segment,
             offset: self.position.offset,
         };
-        if let Some(projection) = self.unsent_facts.take(self.id, &self.reader, folded) {
+        if let Some(projection) = self.projection_queue.take(self.id, &self.reader, folded) {
             room.send(projection);
         }
     }
@@ -226,7 +226,7 @@ impl Actor {
             return;
         }
         // The projector only ends with the daemon; the journal keeps the facts for the next one.
-        while self.unsent_facts.is_due()
+        while self.projection_queue.is_due()
             && let Ok(room) = self.projections.clone().reserve_owned().await
         {
             self.send_into(room);
@@ -311,12 +311,12 @@ mod tests {
             let end = journal(dir.path(), 60);
             let reader = Reader::open(dir.path()).unwrap();
             let session = SessionId::new();
-            let mut unsent = UnsentFacts { most: MOST, ..UnsentFacts::default() };
+            let mut unsent = ProjectionQueue { most: MOST, ..ProjectionQueue::default() };
             let mut machine = at_rest(session);
             let (mut all, mut stored, mut seq) = (Vec::new(), Vec::new(), Seq::ZERO);
             let mut most = 0;
             let mut rooms = has_room.into_iter();
-            let mut store = |unsent: &mut UnsentFacts, head: Head| {
+            let mut store = |unsent: &mut ProjectionQueue, head: Head| {
                 if let Some(projection) = unsent.take(session, &reader, head) {
                     assert!(projection.seq > seq);
                     seq = projection.seq;

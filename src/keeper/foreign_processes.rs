@@ -17,7 +17,7 @@ use crate::{
 
 /// A process that works on a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outsider {
+pub struct ForeignProcess {
     /// The conversation.
     pub conversation: CliSessionId,
     /// The process.
@@ -25,19 +25,19 @@ pub struct Outsider {
     /// When it was started.
     pub started_at: Option<Timestamp>,
     /// The evidence.
-    pub sign: Sign,
+    pub evidence: Evidence,
 }
 
 /// The evidence that a process works on a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sign {
+pub enum Evidence {
     /// It was started with `--resume` or `--session-id` and the conversation's id.
     Arguments,
     /// It has the conversation's transcript open for writing.
     OpenTranscript,
 }
 
-impl Sign {
+impl Evidence {
     /// The name on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -47,15 +47,17 @@ impl Sign {
     }
 }
 
-impl fmt::Display for Outsider {
+impl fmt::Display for ForeignProcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "process {}", self.pid)?;
         if let Some(started_at) = self.started_at {
             write!(f, ", started at {started_at},")?;
         }
-        match self.sign {
-            Sign::Arguments => write!(f, " was started on conversation {}", self.conversation),
-            Sign::OpenTranscript => write!(f, " writes the transcript of conversation {}", self.conversation),
+        match self.evidence {
+            Evidence::Arguments => write!(f, " was started on conversation {}", self.conversation),
+            Evidence::OpenTranscript => {
+                write!(f, " writes the transcript of conversation {}", self.conversation)
+            }
         }
     }
 }
@@ -71,36 +73,36 @@ impl fmt::Display for Outsider {
 ///
 /// # Errors
 /// The processes cannot be listed.
-pub fn outsiders(
+pub fn foreign_processes(
     program: Option<&Path>,
     is_wanted: impl Fn(CliSessionId) -> bool,
     is_own: impl Fn(SessionId, Option<&str>) -> bool,
-) -> io::Result<Vec<Outsider>> {
+) -> io::Result<Vec<ForeignProcess>> {
     let mut found = Vec::new();
     for process in os::own_processes()? {
         let named = conversation_of(&process.args)
             .filter(|_| is_agent(&process.args, &process.name, program))
-            .map(|id| (id, Sign::Arguments));
+            .map(|id| (id, Evidence::Arguments));
         let open = || {
             let files = looks_like_an_agent(&process).then(|| os::written_files(process.pid));
             let ids = files
                 .into_iter()
                 .flatten()
                 .filter_map(|file| transcript_of(&file));
-            ids.map(|id| (id, Sign::OpenTranscript))
+            ids.map(|id| (id, Evidence::OpenTranscript))
                 .find(|(id, _)| is_wanted(*id))
         };
-        let Some((conversation, sign)) = named.filter(|(id, _)| is_wanted(*id)).or_else(open) else {
+        let Some((conversation, evidence)) = named.filter(|(id, _)| is_wanted(*id)).or_else(open) else {
             continue;
         };
         if is_marked(&process, &is_own) {
             continue;
         }
-        found.push(Outsider {
+        found.push(ForeignProcess {
             conversation,
             pid: process.pid.as_raw(),
             started_at: os::started_at(process.start_time),
-            sign,
+            evidence,
         });
     }
     Ok(found)
