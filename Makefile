@@ -36,7 +36,7 @@ INSTALL ?= install
 STRIP ?= strip
 PROGRAM ?= target/release/trunkline
 
-.PHONY: help bench run build console web install uninstall stage package test ready built test-node test-rust test-console clients chaos fuzz lint deny fmt clean openapi contract tools
+.PHONY: help bench run build console web install uninstall stage package test ready built test-node test-rust test-console clients chaos fuzz lint format documented deny fmt clean openapi contract tools
 # The parts share the build directory and the machine.
 .NOTPARALLEL:
 
@@ -134,15 +134,18 @@ package: web build stage ## Build the Debian package, and the image where docker
 test: tools web ## Install what the tests need, then run everything
 	@mkdir -p target; \
 	$(MAKE) --no-print-directory ready test-node > target/ready.log 2>&1 & ready=$$!; \
-	failed=0; $(MAKE) --no-print-directory lint built || failed=1; \
+	failed=0; $(MAKE) --no-print-directory format documented built || failed=1; \
 	wait $$ready || failed=1; cat target/ready.log; exit $$failed
 	@$(MAKE) --no-print-directory test-rust test-console
 
-lint: ## Check format, lints and documentation
-	$(CARGO) fmt --check
+lint: format documented ## Check format, lints and documentation
 	$(CARGO) clippy --locked --all-targets -- -D warnings
+
+format:
+	$(CARGO) fmt --check
+
+documented:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items
-	$(CARGO) test --locked --doc
 
 test-node: tools $(WEB_TEST_READY) $(WEB_READY)
 	cd $(WEB) && npm test
@@ -227,14 +230,19 @@ $(SCHEMATHESIS): $(WEB_TEST)/schemathesis.txt | tools
 # All that the tests in Rust need.
 ready: $(WEB_TEST_READY) $(PYTHON) $(PYTHON_SDK) $(SCHEMATHESIS) clients
 
-# Build the tests for nextest as plain `cargo test` builds them.
+# Clippy is the compiler with more lints. `make test` builds with it, so that one build both checks and makes all that is tested;
+# another than that of `make lint` would compile everything twice.
+LINTED := RUSTC_WORKSPACE_WRAPPER='$(CURDIR)/.ci/clippy'
+
+# Build the tests for nextest as plain `cargo test` builds them, and the benchmarks.
 built:
-	$(CARGO) test --locked --lib --tests --no-run
+	$(LINTED) $(CARGO) test --locked --lib --tests --benches --no-run
+	$(LINTED) $(CARGO) test --locked --doc
 
 # Nextest gives every test a process of its own and ends one that hangs; plain `cargo test` runs the same tests. Either builds the
 # program, with the features that the tests share with it: a build of the program by itself would compile most of it twice.
 test-rust: tools ready
-	@export $(WITH_PYTHON); if $(CARGO) nextest --version >/dev/null 2>&1; then \
+	@export $(WITH_PYTHON) $(LINTED); if $(CARGO) nextest --version >/dev/null 2>&1; then \
 		set -x; $(CARGO) nextest run --locked $${CI:+--profile ci}; \
 	else \
 		set -x; $(CARGO) test --locked --lib --tests; \
