@@ -31,6 +31,7 @@ use super::{
     large,
     machine::{PromptDigest, digest},
     outbox::{Entry, Payload, Subject},
+    process::no_turn_comes,
     prompts::{PromptCheck, PromptReply},
 };
 
@@ -368,7 +369,7 @@ impl Actor {
             reply.send(Ok(Arc::clone(outcome))).ok();
         } else if self.machine.has_prompt(prompt) && self.expects_no_process() {
             // The process ended before the caller asked for the turn.
-            reply.send(Err(self.turn_is_lost())).ok();
+            reply.send(Err(no_turn_comes(&self.machine))).ok();
         } else if self.machine.has_prompt(prompt) || self.prompts.is_on_its_way(prompt) {
             self.turn_waiters.entry(prompt).or_default().push(reply);
         } else {

@@ -374,7 +374,7 @@ impl Actor {
             .extract_if(|prompt, _| !is_due || !carried(prompt))
         {
             for waiter in waiters {
-                waiter.send(Err(lost(&self.machine))).ok();
+                waiter.send(Err(no_turn_comes(&self.machine))).ok();
             }
         }
         self.refuse_claim(&|| SessionError::NotLive { state });
@@ -405,11 +405,6 @@ impl Actor {
             && self.launching.is_none()
             && self.machine.restart().is_none()
             && !self.is_woken()
-    }
-
-    /// Why the turn of a prompt does not come once the process has ended.
-    pub(super) fn turn_is_lost(&self) -> SessionError {
-        lost(&self.machine)
     }
 
     /// Takes back a start that waits and was stopped before it began.
@@ -695,7 +690,7 @@ impl Actor {
 }
 
 /// Why no turn comes for the prompts of a process that has ended.
-fn lost(machine: &Machine) -> SessionError {
+pub(super) fn no_turn_comes(machine: &Machine) -> SessionError {
     let reason = machine.reason();
     match reason.filter(|reason| reason.code == FailReason::CONVERSATION_TAKEN) {
         Some(reason) => SessionError::StartFailed(reason.clone()),
